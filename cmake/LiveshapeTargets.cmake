@@ -1,0 +1,48 @@
+# One function makes a library; unit tests sit beside the code and are gathered into few binaries.
+#
+#   ls_library(sym SOURCES expr.cc parse.cc DEPS base TESTS expr_test.cc)
+#
+# gives liveshape_sym (static, position independent, no exceptions) and adds expr_test.cc to the
+# unit-test binary. DEPS may only name libraries listed above it in docs/architecture.md, and `schema`
+# (the generated FlatBuffers header); TEST_DEPS are what only its tests need.
+function(ls_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;TESTS;TEST_DEPS" ${ARGN})
+  add_library(liveshape_${name} STATIC ${ARG_SOURCES})
+  target_include_directories(liveshape_${name} PUBLIC
+    ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/generated)
+  target_compile_definitions(liveshape_${name} PUBLIC FMT_HEADER_ONLY)
+  target_compile_options(liveshape_${name} PRIVATE -fno-exceptions ${LS_WARNINGS})
+  ls_link(liveshape_${name} PUBLIC ${ARG_DEPS})
+  if(ARG_TESTS)
+    ls_unit_tests(${name} TESTS ${ARG_TESTS} DEPS ${name} ${ARG_TEST_DEPS})
+  endif()
+endfunction()
+
+# Adds tests of library `name` to the unit-test binary (see tests/CMakeLists.txt), unless
+# LS_TEST_LIBRARIES leaves that library out, as the sanitizer presets do to keep CI short.
+function(ls_unit_tests name)
+  cmake_parse_arguments(ARG "" "" "TESTS;DEPS" ${ARGN})
+  if(NOT LS_TEST_LIBRARIES STREQUAL "all" AND NOT name IN_LIST LS_TEST_LIBRARIES)
+    return()
+  endif()
+  list(TRANSFORM ARG_TESTS PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+  set_property(GLOBAL APPEND PROPERTY LS_UNIT_TESTS ${ARG_TESTS})
+  set_property(GLOBAL APPEND PROPERTY LS_UNIT_TEST_DEPS ${ARG_DEPS})
+endfunction()
+
+# A program: ls_executable(liveshape SOURCES main.cc DEPS runtime backend_cpu). Exceptions are on, since
+# CLI11 and GoogleTest use them; none passes through our libraries.
+function(ls_executable target)
+  cmake_parse_arguments(ARG "EXCLUDE_FROM_ALL" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${target} ${ARG_SOURCES})
+  target_compile_options(${target} PRIVATE ${LS_WARNINGS})
+  set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ${ARG_EXCLUDE_FROM_ALL})
+  ls_link(${target} PRIVATE ${ARG_DEPS})
+endfunction()
+
+# Links libraries of ours, named as in ls_library.
+function(ls_link target visibility)
+  foreach(dep ${ARGN})
+    target_link_libraries(${target} ${visibility} liveshape_${dep})
+  endforeach()
+endfunction()
