@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Builds and runs the benchmarks: build/release/*_bench first, then bench/*_bench.py. They print ratios
+# against a peer in the same run, and the machine. Benchmarks are no tests: nothing here fails on a number.
+set -euo pipefail
+source "$(dirname "$0")/common.sh"
+scripts/deps.sh build test
+scripts/venv.sh test
+scripts/build.sh release all liveshape_benchmarks
+
+say "$(uname -srm), $(nproc) cores,$(grep -m1 'model name' /proc/cpuinfo | cut -d: -f2), $(date -u +%F)"
+export LIVESHAPE=$PWD/build/release/liveshape
+for program in build/release/*_bench; do [ ! -x "$program" ] || "$program"; done
+for program in bench/*_bench.py; do [ ! -e "$program" ] || .venv/bin/python "$program"; done
