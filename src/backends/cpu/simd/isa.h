@@ -1,0 +1,39 @@
+// Which instruction set the SIMD kernels use: the best one that this machine has, chosen once by our own
+// CPUID table, or the one that a test forces.
+//
+//   for (Isa isa : AvailableIsas()) {          // always kPortable first
+//     SetIsa(isa);
+//     EXPECT_EQ(Run(model), expected);
+//   }
+//   SetIsa(BestIsa());
+//
+// How a kernel is compiled once per ISA and called through this choice: simd/dispatch.h.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace liveshape::cpu {
+
+// In ascending order of preference on each architecture.
+enum class Isa : uint8_t {
+  kPortable,  // no intrinsics: one lane at a time, or what the compiler makes of it
+  kAvx2,      // with FMA and F16C
+  kAvx512,    // F, VL, DQ, BW
+  kNeon,
+  kWasm,      // simd128
+};
+inline constexpr int kIsaCount = 5;
+
+const char* Name(Isa isa);  // "portable", "avx2", "avx512", "neon", "wasm"
+std::optional<Isa> IsaFromName(std::string_view name);
+
+std::span<const Isa> AvailableIsas();  // of this build on this machine
+Isa BestIsa();
+Isa ActiveIsa();
+// Process-wide; takes effect at the next kernel call. False, and no change, if the machine lacks it.
+bool SetIsa(Isa isa);
+
+}  // namespace liveshape::cpu
