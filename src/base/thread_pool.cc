@@ -1,0 +1,159 @@
+#include "base/thread_pool.h"
+
+#include "base/observe.h"
+#include "base/status.h"
+
+#if !defined(__wasi__)
+#define LS_THREADS 1
+#include <algorithm>
+#include <atomic>
+#include <thread>
+#include <vector>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+#else
+#define LS_THREADS 0
+#endif
+
+namespace liveshape {
+
+#if LS_THREADS
+namespace {
+
+void CpuRelax() {
+#if defined(__x86_64__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// About 25-60 us of `pause`, more than the gap between two kernels of a run; then the thread sleeps in a
+// futex. Waking one costs 5-50 us, which is why a run does not wait for workers that have not come (see
+// `state`).
+constexpr int kSpins = 1000;
+
+// `state`: job number in the high half, kClosed, and how many workers are inside. A worker may enter
+// while the job is open, by one compare-exchange; the caller closes the job when nothing is left to
+// claim and waits only for those inside. So the fields of a job are never written while one may read them.
+constexpr uint32_t kClosed = 1u << 15;
+constexpr uint32_t kInside = kClosed - 1;
+constexpr uint32_t kJob = ~(kClosed | kInside);
+constexpr uint32_t kOneJob = 1u << 16;
+
+}  // namespace
+
+struct ThreadPool::Impl {
+  alignas(64) std::atomic<uint32_t> state{kClosed};
+  alignas(64) std::atomic<uint32_t> opened{0};  // jobs so far: what idle workers sleep on
+  alignas(64) std::atomic<int64_t> next{0};     // first index not claimed
+  std::atomic<bool> stop{false};
+  bool spin = true;
+
+  int64_t count = 0;
+  int64_t chunk = 0;
+  Trampoline call = nullptr;
+  void* body = nullptr;
+  void* allocation_frame = nullptr;  // workers' allocations count for the run that they serve
+
+  std::vector<std::thread> workers;
+
+  void RunChunks(int worker) {
+    for (;;) {
+      const int64_t begin = next.fetch_add(chunk, std::memory_order_relaxed);
+      if (begin >= count) return;
+      call(body, begin, std::min(begin + chunk, count), worker);
+    }
+  }
+
+  template <typename Done>
+  void Await(std::atomic<uint32_t>& word, Done done) {
+    for (int i = 0; spin && i < kSpins; ++i) {
+      if (done(word.load(std::memory_order_acquire))) return;
+      CpuRelax();
+    }
+    for (uint32_t v; !done(v = word.load(std::memory_order_acquire));) word.wait(v);
+  }
+
+  bool Enter() {
+    uint32_t seen = state.load(std::memory_order_acquire);
+    while (!(seen & kClosed)) {
+      if (state.compare_exchange_weak(seen, seen + 1, std::memory_order_acquire)) return true;
+    }
+    return false;
+  }
+
+  void Leave() {
+    const uint32_t before = state.fetch_sub(1, std::memory_order_release);
+    if ((before & kClosed) && (before & kInside) == 1) state.notify_one();
+  }
+
+  void Work(int worker) {
+    for (uint32_t seen = 0;;) {
+      Await(opened, [&](uint32_t now) { return now != seen; });
+      seen = opened.load(std::memory_order_acquire);
+      if (stop.load(std::memory_order_acquire)) return;
+      if (!Enter()) continue;
+      SetAllocationFrame(allocation_frame);
+      RunChunks(worker);
+      SetAllocationFrame(nullptr);
+      Leave();
+    }
+  }
+};
+
+ThreadPool::ThreadPool(int threads) {
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  size_ = threads > 0 ? threads : cores;
+  LS_CHECK(size_ < static_cast<int>(kInside));
+  if (size_ == 1) return;
+  impl_ = std::make_unique<Impl>();
+  impl_->spin = size_ <= cores;  // spinning on a core that another worker needs helps nobody
+  impl_->workers.reserve(size_ - 1);
+  for (int w = 1; w < size_; ++w) impl_->workers.emplace_back([this, w] { impl_->Work(w); });
+}
+
+ThreadPool::~ThreadPool() {
+  if (!impl_) return;
+  impl_->stop.store(true, std::memory_order_release);
+  impl_->opened.fetch_add(1, std::memory_order_release);
+  impl_->opened.notify_all();
+  for (std::thread& worker : impl_->workers) worker.join();
+}
+
+void ThreadPool::Dispatch(int64_t count, int64_t grain, Trampoline call, void* body) {
+  Impl& job = *impl_;
+  const uint32_t closed = job.state.load(std::memory_order_acquire);
+  LS_CHECK((closed & (kClosed | kInside)) == kClosed);  // ParallelFor does not nest
+  grain = std::max<int64_t>(grain, 1);
+  // Four claims a thread even out workers that come late; a claim stays a multiple of the grain.
+  const int64_t grains = (count + grain - 1) / grain;
+  job.chunk = grain * std::max<int64_t>(1, grains / (int64_t{4} * size_));
+  job.count = count;
+  job.call = call;
+  job.body = body;
+  job.allocation_frame = CurrentAllocationFrame();
+  job.next.store(0, std::memory_order_relaxed);
+  job.state.store((closed + kOneJob) & kJob, std::memory_order_release);
+  job.opened.fetch_add(1, std::memory_order_release);
+  job.opened.notify_all();
+
+  job.RunChunks(0);
+
+  job.state.fetch_or(kClosed, std::memory_order_acq_rel);
+  job.Await(job.state, [](uint32_t now) { return (now & kInside) == 0; });
+}
+
+#else  // one thread: everything runs on the caller
+
+struct ThreadPool::Impl {};
+ThreadPool::ThreadPool(int) {}
+ThreadPool::~ThreadPool() = default;
+void ThreadPool::Dispatch(int64_t count, int64_t, Trampoline call, void* body) {
+  call(body, 0, count, 0);
+}
+
+#endif
+
+}  // namespace liveshape
