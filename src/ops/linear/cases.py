@@ -1,0 +1,55 @@
+"""Linear: f32, with and without bias, at ranks 1 to 4; M routes between GEMV and GEMM."""
+
+import torch
+from torch import nn
+
+from liveshape.testing import RAW_AND_DECOMPOSED, Case, f32, over, variants
+
+
+class Tied(nn.Module):
+    """One weight used twice, once transposed: an embedding and its output head."""
+
+    def __init__(self, rows, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(rows, width) / width**0.5)
+
+    def forward(self, x):
+        hidden = nn.functional.linear(x, self.weight)
+        return hidden @ self.weight
+
+
+M128 = {"M": (0, 128)}
+CASES = [
+    *variants(
+        Case(
+            "linear",
+            lambda: nn.Linear(96, 80),
+            {"input": f32("M", 96)},
+            M128,
+            over(M=[128, 32, 1, 0, 3, 7, 33]),
+            covers="I",
+        ),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
+    *variants(
+        Case(
+            "linear_no_bias",
+            lambda: nn.Linear(64, 64, bias=False),
+            {"input": f32("B", "S", 64)},
+            {"B": (1, 4), "S": (1, 32)},
+            over(B=[4, 1], S=[32, 1]) + over(B=[2], S=[16]),
+            covers="I S",
+        ),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
+    Case("linear_vector", lambda: nn.Linear(33, 17), {"input": f32(33)}, covers="I W8"),
+    Case("linear_odd", lambda: nn.Linear(7, 5), {"input": f32("M", 7)}, M128, over(M=[128, 5, 1])),
+    Case(
+        "linear_rank4",
+        lambda: nn.Linear(16, 24),
+        {"input": f32("A", 3, "S", 16)},
+        {"A": (1, 4), "S": (1, 16)},
+        over(A=[4, 1], S=[16, 5, 1]),
+    ),
+    Case("linear_tied", lambda: Tied(40, 24), {"x": f32("M", 24)}, M128, over(M=[128, 9, 1])),
+]
