@@ -40,6 +40,17 @@ function(ls_executable target)
   ls_link(${target} PRIVATE ${ARG_DEPS})
 endfunction()
 
+# A Google Benchmark program of bench/, its name ending in _bench: `make bench` builds and runs all of them.
+add_custom_target(liveshape_benchmarks)
+function(ls_benchmark target)
+  find_package(benchmark QUIET)
+  if(benchmark_FOUND)
+    ls_executable(${target} EXCLUDE_FROM_ALL ${ARGN})
+    target_link_libraries(${target} PRIVATE benchmark::benchmark_main)
+    add_dependencies(liveshape_benchmarks ${target})
+  endif()
+endfunction()
+
 # Links libraries of ours, named as in ls_library.
 function(ls_link target visibility)
   foreach(dep ${ARGN})

@@ -1,30 +1,28 @@
 #!/usr/bin/env bash
-# Installs Debian packages: scripts/deps.sh GROUP... with groups build, lint, test, newer.
+# Installs Debian packages: scripts/deps.sh GROUP... with groups build, lint, unit, test, newer.
 # When all are there it makes no network call and returns in a few hundredths of a second.
-#   scripts/deps.sh --list build     prints the names instead (used by check_newer.sh)
 set -euo pipefail
 
 build=(git make g++ cmake ninja-build ccache pkg-config
        libflatbuffers-dev flatbuffers-compiler nlohmann-json3-dev libfmt-dev libhwy-dev libcli11-dev)
 lint=(git python3 python3-venv)
-test=(libgtest-dev libbenchmark-dev python3 python3-venv valgrind
+unit=(libgtest-dev libgmock-dev)
+test=("${unit[@]}" libbenchmark-dev python3 python3-venv valgrind
       clang-19 lld-19 llvm-19 libclang-rt-19-dev                      # sanitizers, fuzzers
       wasi-libc libc++-19-dev-wasm32 libclang-rt-19-dev-wasm32)       # compile check for wasm32-wasi
 newer=(debootstrap debian-archive-keyring)
 
-list_only=false
-[ "${1:-}" != --list ] || { list_only=true; shift; }
 wanted=()
 for group in "$@"; do
   case $group in
     build) wanted+=("${build[@]}") ;;
     lint) wanted+=("${lint[@]}") ;;
+    unit) wanted+=("${unit[@]}") ;;
     test) wanted+=("${test[@]}") ;;
     newer) wanted+=("${newer[@]}") ;;
-    *) echo "deps.sh: unknown group '$group' (build, lint, test, newer)" >&2; exit 2 ;;
+    *) echo "deps.sh: unknown group '$group' (build, lint, unit, test, newer)" >&2; exit 2 ;;
   esac
 done
-if $list_only; then echo "${wanted[@]}"; exit; fi
 
 if ! command -v dpkg-query >/dev/null; then
   echo "deps.sh: not a Debian-like system; going on in the hope that these are installed: ${wanted[*]}" >&2

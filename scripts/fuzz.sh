@@ -15,8 +15,8 @@ fi
 bad=0
 for name in ${names[@]+"${names[@]}"}; do
   work=build/fuzz/$name
-  mkdir -p "$work/corpus" "fuzz/corpus/$name"
-  cp -ru "fuzz/corpus/$name/." "$work/corpus/"
+  mkdir -p "$work/corpus"
+  [ ! -d "fuzz/corpus/$name" ] || cp -ru "fuzz/corpus/$name/." "$work/corpus/"
   options=(-max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 -artifact_prefix="$work/")
   [ ! -e "fuzz/$name.dict" ] || options+=(-dict="fuzz/$name.dict")
   if "build/asan/$name" "${options[@]}" "$work/corpus" >"$work/log" 2>&1 </dev/null; then

@@ -10,14 +10,14 @@ bin=$PWD/.venv-lint/bin
 files() { git ls-files -z --cached --others --exclude-standard --deduplicate -- "$@" | perl -0ne 'chomp; print "$_\0" if -f'; }
 
 if [ "${1:-}" = --fix ]; then
-  files '*.cc' '*.h' '*.h.in' | xargs -0r "$bin/clang-format" -i
+  files '*.cc' '*.h' | xargs -0r "$bin/clang-format" -i
   "$bin/ruff" check --quiet --fix-only .
   "$bin/ruff" format --quiet .
   exit
 fi
 
 bad=0
-files '*.cc' '*.h' '*.h.in' | xargs -0r "$bin/clang-format" --dry-run --Werror --ferror-limit=3 || bad=1
+files '*.cc' '*.h' | xargs -0r "$bin/clang-format" --dry-run --Werror --ferror-limit=3 || bad=1
 "$bin/ruff" check --quiet . || bad=1
 "$bin/ruff" format --quiet --check . || bad=1
 while IFS= read -rd '' script; do bash -n "$script" || bad=1; done < <(files 'scripts/*.sh' .ci/run)

@@ -18,7 +18,7 @@ hash=$(sha256sum <<<"$wanted" | cut -d' ' -f1)
 
 python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || die "needs python3 3.11 or newer, found $(python3 --version)"
 [ -x $venv/bin/python ] || python3 -m venv $venv
-pip() { $venv/bin/python -m pip --disable-pip-version-check --quiet "$@"; }
+pip() { $venv/bin/python -m pip --disable-pip-version-check -qq "$@"; }
 
 # torch alone and first: with the others in one call, a package's range on torch can make pip settle on a
 # CUDA build. Once it is there, the rest finds its need met.
