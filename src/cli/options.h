@@ -1,0 +1,60 @@
+// What each subcommand is told, as plain data, and the function that does it. main.cc, the one file that
+// knows CLI11, fills these; a Run function returns the exit code: 0 good, 1 a check failed, 2 bad input.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace liveshape::cli {
+
+struct CompileOptions {
+  std::string input, output;
+  std::vector<std::string> bounds, mins, statics;  // "S=4096"
+  bool json = false;
+};
+int RunCompile(const CompileOptions& options);
+
+struct RunOptions {
+  std::string model, out;
+  std::string backend = "cpu";
+  int threads = 0;
+  bool strict = false, profile = false, json = false;
+  std::vector<std::string> inputs;  // "name=x.npy": given to every step
+  std::vector<std::vector<std::string>>
+      steps;  // each step's own; empty: one run, written to `out` itself
+};
+int RunRun(const RunOptions& options);
+
+struct DumpOptions {
+  std::string file;
+  bool json = false;
+};
+int RunDump(const DumpOptions& options);
+
+struct VerifyOptions {
+  std::string model, golden;
+  std::vector<std::string> backends = {"cpu", "null"};
+  int threads = 3;
+  bool json = false;
+};
+int RunVerify(const VerifyOptions& options);
+
+struct BenchOptions {
+  std::string model;
+  std::string backend = "cpu";
+  std::vector<std::string> sweeps, ints;  // "S=1,2"; "ids=0:255"
+  int threads = 0, repeat = 30;
+  bool strict = false, json = false;
+};
+int RunBench(const BenchOptions& options);
+
+struct DemoOptions {
+  std::string model, golden;
+  std::string backend = "cpu";
+  int threads = 0;
+  bool json = false;
+};
+int RunDemo(const DemoOptions& options);
+
+}  // namespace liveshape::cli
