@@ -5,6 +5,7 @@
 # gives liveshape_sym (static, position independent, no exceptions) and adds expr_test.cc to the
 # unit-test binary. DEPS may only name libraries listed above it in docs/architecture.md, and `schema`
 # (the generated FlatBuffers header); TEST_DEPS are what only its tests need.
+add_custom_target(liveshape_libraries)  # all of them: what the wasm compile check builds
 function(ls_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;TESTS;TEST_DEPS" ${ARGN})
   add_library(liveshape_${name} STATIC ${ARG_SOURCES})
@@ -13,6 +14,7 @@ function(ls_library name)
   target_compile_definitions(liveshape_${name} PUBLIC FMT_HEADER_ONLY)
   target_compile_options(liveshape_${name} PRIVATE -fno-exceptions ${LS_WARNINGS})
   ls_link(liveshape_${name} PUBLIC ${ARG_DEPS})
+  add_dependencies(liveshape_libraries liveshape_${name})
   if(ARG_TESTS)
     ls_unit_tests(${name} TESTS ${ARG_TESTS} DEPS ${name} ${ARG_TEST_DEPS})
   endif()
