@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Configures a preset and builds it: scripts/build.sh PRESET [TARGET...]; the default target is what
-# the build preset names. Configuring each time costs half a second and picks up new folders.
+# the build preset names. Configuring each time is cheap when nothing changed, and picks up new folders.
 set -euo pipefail
 source "$(dirname "$0")/common.sh"
 
