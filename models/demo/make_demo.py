@@ -108,7 +108,7 @@ class Demo(nn.Module):
 
 def export(model):
     b = torch.export.Dim("B", min=1, max=BATCH)
-    # At S = CAPACITY torch would specialise: a full slice of the cache has the strides of the whole.
+    # At S = CAPACITY torch would specialise: a full slice has the strides of the whole cache.
     s = torch.export.Dim("S", min=1, max=CAPACITY - 1)
     shapes = {"tokens": {0: b, 1: s}, "pos": torch.export.Dim.DYNAMIC}
     example = (torch.randint(0, VOCAB, (3, 7)), 5)
@@ -144,8 +144,8 @@ def walk(point, rng):
         return [step(batch, prefill, 0), *decoded]
 
     steps = sequence(1, 5, 4) + sequence(1, 126, 1) + sequence(1, 100, 8) + sequence(4, 1, 3)
-    steps += sequence(4, 64, 4) + [step(4, 16, 68), step(4, 1, 84)] + sequence(2, 33, 6)
-    return steps + [step(2, 89, 39)] + sequence(3, 17, 3) + sequence(1, 1, 6) + sequence(4, 127, 0)
+    steps += [*sequence(4, 64, 4), step(4, 16, 68), step(4, 1, 84), *sequence(2, 33, 6)]
+    return [*steps, step(2, 89, 39), *sequence(3, 17, 3), *sequence(1, 1, 6), *sequence(4, 127, 0)]
 
 
 def main():

@@ -91,7 +91,9 @@ def random_inputs(
             low, high = ints[name]
             step[name] = torch.randint(low, high + 1, shape, generator=rng).to(meta.dtype)
         else:
-            raise ShapeError(f"input `{name}` is {meta.dtype}: give its range, --int {name}=LOW:HIGH")
+            raise ShapeError(
+                f"input `{name}` is {meta.dtype}: give its range, --int {name}=LOW:HIGH"
+            )
     return step
 
 
@@ -104,17 +106,24 @@ def write_goldens(
     ints: Mapping[str, tuple[int, int]] | None = None,
     seed: int = 0,
     tolerance: float = TOLERANCE,
+    reload: bool = True,
     progress: Callable[[str], None] = lambda line: None,
 ) -> None:
-    """Run every point on a freshly loaded archive and write the golden directory `out`."""
+    """Run every point on a freshly loaded archive and write the golden directory `out`.
+
+    reload=False resets the states of one loaded archive instead; loading is most of the time.
+    """
     out = Path(out)
     out.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
     try:
         entries = []
+        program = Program(model)
         for number, point in enumerate(points):
             progress(f"[{number + 1}/{len(points)}] {_spell(point)}")
-            program = Program(model)
+            if number and reload:
+                program = Program(model)
+            program.reset()
             # One seed for all points: a point's data does not depend on its neighbours.
             rng = torch.Generator().manual_seed(seed)
             made = make(point, rng) if make else random_inputs(program, point, rng, ints or {})

@@ -31,7 +31,10 @@ class Program:
         self._specs = self.ep.graph_signature.input_specs
         placeholders = [node for node in self.ep.graph.nodes if node.op == "placeholder"]
         self._names = [node.name for node in placeholders]
-        self._bound = [None if s.kind.name == "USER_INPUT" else self._tensor(s) for s in self._specs]
+        self._bound = [
+            None if s.kind.name == "USER_INPUT" else self._tensor(s) for s in self._specs
+        ]
+        self._stored = [t.clone() if isinstance(t, torch.Tensor) else None for t in self._bound]
 
     def run(self, inputs: Mapping[str, Any]) -> list[tuple[str, torch.Tensor]]:
         """One step. Inputs are not changed; integers come and go as 0-d int64 tensors."""
@@ -41,8 +44,17 @@ class Program:
             for spec, name, bound in zip(self._specs, self._names, self._bound, strict=True)
         ]
         with torch.no_grad():
-            results = torch.fx.Interpreter(self.ep.graph_module).run(*flat, enable_io_processing=False)
+            results = torch.fx.Interpreter(self.ep.graph_module).run(
+                *flat, enable_io_processing=False
+            )
             return self._finish(results)
+
+    def reset(self) -> None:
+        """Everything as the archive has it: the same as loading it again, and much faster."""
+        with torch.no_grad():
+            for bound, stored in zip(self._bound, self._stored, strict=True):
+                if stored is not None and not torch.equal(bound, stored):
+                    bound.copy_(stored)
 
     def _tensor(self, spec: Any) -> Any:
         stored = self.ep.state_dict

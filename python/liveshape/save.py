@@ -73,7 +73,9 @@ def _record(symbols: dict[str, str], place: str, expr: Any, dim_name: str) -> No
     if not free:
         return  # torch specialised this dim; there is no symbol left to name
     if len(free) > 1:
-        raise ValueError(f"names: `{place}` is {expr}, of several symbols; name each where it enters")
+        raise ValueError(
+            f"names: `{place}` is {expr}, of several symbols; name each where it enters"
+        )
     (symbol,) = free
     if symbols.setdefault(symbol, dim_name) != dim_name:
         raise ValueError(
@@ -99,14 +101,14 @@ def _places(ep: Any, names: Any) -> list[tuple[str, str]]:
     ]
     args_spec, kwargs_spec = spec.children()
     children = [*args_spec.children(), *kwargs_spec.children()]
-    arg_names = ep.module_call_graph[0].signature.forward_arg_names or []
     if isinstance(names, Mapping):
-        keyed = [names.get(key) for key in arg_names] if set(names) <= set(arg_names) else None
-        shapes = keyed if keyed is not None else list(names.values())
+        positional = ep.module_call_graph[0].signature.forward_arg_names or []
+        keys = [*positional[: args_spec.num_children], *(kwargs_spec.context or [])]
+        shapes = [names.get(key) for key in keys]
     else:
         shapes = list(names)
     found: list[tuple[str, str]] = []
-    for child, shape in zip(children, shapes):
+    for child, shape in zip(children, shapes, strict=False):  # trailing inputs may be left out
         _walk(child, shape, leaves[: child.num_leaves], found)
         leaves = leaves[child.num_leaves :]
     return found
@@ -120,7 +122,7 @@ def _walk(spec: Any, shape: Any, leaves: list[str | None], found: list[tuple[str
         _leaf(leaves[0], shape, found)
         return
     keys = list(spec.context) if isinstance(shape, Mapping) else range(spec.num_children)
-    for key, child in zip(keys, spec.children()):
+    for key, child in zip(keys, spec.children(), strict=True):
         here, leaves = leaves[: child.num_leaves], leaves[child.num_leaves :]
         _walk(child, shape[key] if not isinstance(shape, Mapping) else shape.get(key), here, found)
 

@@ -115,7 +115,8 @@ class SymbolTable:
             shape = tuple(given[name].shape)
             if len(shape) != len(meta.shape):
                 raise ShapeError(f"input `{name}` has rank {len(shape)}, want {len(meta.shape)}")
-            facts += [(f"{name}.{i}", as_expr(s), n) for i, (s, n) in enumerate(zip(meta.shape, shape))]
+            pairs = enumerate(zip(meta.shape, shape, strict=True))
+            facts += [(f"{name}.{i}", as_expr(size), live) for i, (size, live) in pairs]
         unknown = set(given) - set(self.inputs)
         if unknown:
             raise ShapeError(f"no input is called {sorted(unknown)}; inputs: {list(self.inputs)}")
@@ -146,7 +147,9 @@ class SymbolTable:
             unknowns = expr.free_symbols - set(values)
             if len(unknowns) == 1:
                 (unknown,) = unknowns
-                values[unknown] = self._solve_one(key, expr.xreplace(_integers(values)), unknown, value)
+                values[unknown] = self._solve_one(
+                    key, expr.xreplace(_integers(values)), unknown, value
+                )
         for key, expr, value in facts:
             live = expr.xreplace(_integers(values))
             if not live.free_symbols and live != value:
@@ -160,7 +163,7 @@ class SymbolTable:
         if expr == unknown:
             return int(value)
         bare = sympy.Symbol("x")  # torch's symbols are positive, which would hide a zero
-        roots = [r for r in sympy.solve(expr.xreplace({unknown: bare}) - value, bare)]
+        roots = sympy.solve(expr.xreplace({unknown: bare}) - value, bare)
         whole = [int(r) for r in roots if r.is_Integer and r >= 0]
         if len(whole) != 1:
             raise ShapeError(f"`{key}` = {value}: {self.call(unknown)} has no whole value there")
@@ -174,7 +177,8 @@ class SymbolTable:
         lower = 0 if bounds.lower <= 2 else int(bounds.lower)
         if value < lower or (bounds.upper.is_finite and value > int(bounds.upper)):
             raise ShapeError(
-                f"{self.describe(symbol)} would be {value}, outside [{bounds.lower}, {bounds.upper}]"
+                f"{self.describe(symbol)} would be {value}, "
+                f"outside [{bounds.lower}, {bounds.upper}]"
             )
 
 

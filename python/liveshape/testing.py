@@ -15,7 +15,6 @@ import hashlib
 import importlib.util
 import itertools
 import os
-import shutil
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -99,7 +98,9 @@ def eval_dim(dim: int | str, values: dict[str, Any]) -> Any:
 
 def over(**values: Sequence[int]) -> list[Point]:
     """All combinations: over(S=[1, 2], B=[1, 8])."""
-    return [dict(zip(values, choice)) for choice in itertools.product(*values.values())]
+    return [
+        dict(zip(values, choice, strict=True)) for choice in itertools.product(*values.values())
+    ]
 
 
 @dataclass(frozen=True)
@@ -114,10 +115,11 @@ class Case:
     covers: str = ""  # identifiers of REQUIREMENTS.md
     decompose: bool = False  # run_decompositions() before saving
     strict: bool = False
+    hints: bool = False  # Dim.DYNAMIC, not Dim: for graphs whose guards (e != 1) a Dim would refuse
     export: Callable[[torch.nn.Module], Any] | None = None  # where torch.export.export will not do
     names: Any = None  # Dim names, with `export`
     example: Point = field(default_factory=dict)  # sizes at export; primes unless told
-    compile_args: tuple[str, ...] = ()  # flags of `liveshape compile`
+    compile_args: tuple[str, ...] = ()  # further flags of `liveshape compile`
     eager: bool = True  # the module itself, run by torch, is valid at every point of the sweep
     source: str = ""  # the file it came from; set by `collect`
 
@@ -138,18 +140,32 @@ class Case:
 
     def _export(self, model: torch.nn.Module) -> tuple[Any, Any]:
         sizes = self.example_sizes()
-        dims = {
-            name: torch.export.Dim(name, min=low, max=high) for name, (low, high) in self.dims.items()
-        }
+        dims = {name: self._dim(name, *bounds) for name, bounds in self.dims.items()}
         examples = pytree.tree_map(lambda i: i.example(sizes), self.inputs, is_leaf=_is_input)
         shapes = pytree.tree_map(lambda i: i.dynamic(dims), self.inputs, is_leaf=_is_input)
         dynamic = shapes if dims or _ints(self) else None
         args = tuple(examples.values())
         ep = torch.export.export(model, args, dynamic_shapes=dynamic, strict=self.strict)
-        return ep, shapes
+        return ep, self._places() if self.hints else shapes
+
+    def _dim(self, name: str, low: int, high: int) -> Any:
+        if self.hints:
+            return torch.export.Dim.DYNAMIC(min=low, max=high)
+        return torch.export.Dim(name, min=low, max=high)
+
+    def _places(self) -> dict[str, str]:
+        """Where each Dim enters: a hint has no name of its own to record."""
+        tensors = [(name, i.dims) for name, i in self.inputs.items() if isinstance(i, Input)]
+        return {f"{n}.{i}": d for n, dims in tensors for i, d in enumerate(dims) if d in self.dims}
+
+    def compile_flags(self) -> list[str]:
+        """Flags of `liveshape compile`. A hint exports with a minimum of 2, whatever was asked."""
+        low = {name: bounds[0] for name, bounds in self.dims.items()} if self.hints else {}
+        flags = [flag for n, m in low.items() if m < 2 for flag in ("--min", f"{n}={m}")]
+        return [*flags, *self.compile_args]
 
     def example_sizes(self) -> Point:
-        """Distinct primes, so that no size equals another, or a constant of the model, by chance."""
+        """Distinct primes, so that no size equals another, or a constant, by chance."""
         primes = iter([5, 7, 11, 13, 17, 19, 23, *range(25, 2000, 2)])
         sizes = {}
         for name, (low, high) in self.dims.items():
@@ -160,7 +176,7 @@ class Case:
     def ranges(self, ep: Any) -> dict[str, tuple[int, int]]:
         """Integer ranges by placeholder name, for random inputs."""
         leaves = pytree.tree_leaves(self.inputs, is_leaf=_is_input)
-        pairs = zip(user_inputs(ep), leaves)
+        pairs = zip(user_inputs(ep), leaves, strict=bool(leaves))
         return {name: (i.low, i.high) for (name, _), i in pairs if isinstance(i, Input)}
 
 
@@ -169,7 +185,7 @@ def variants(case: Case, **choices: Sequence[tuple[str, Any]]) -> list[Case]:
     copies = []
     for choice in itertools.product(*choices.values()):
         suffix = "_".join(label for label, _ in choice)
-        values = {key: value for key, (_, value) in zip(choices, choice)}
+        values = {key: value for key, (_, value) in zip(choices, choice, strict=True)}
         copies.append(replace(case, name=f"{case.name}_{suffix}", **values))
     return copies
 
@@ -195,11 +211,15 @@ def collect() -> dict[str, Case]:
         source = str(file.relative_to(ROOT))
         name = "cases_" + source.removesuffix(".py").replace("/", "_")
         spec = importlib.util.spec_from_file_location(name, file)
-        module = sys.modules[name] = importlib.util.module_from_spec(spec)  # strict export looks here
+        module = sys.modules[name] = importlib.util.module_from_spec(
+            spec
+        )  # strict export looks here
         spec.loader.exec_module(module)
         for case in getattr(module, "CASES", []):
             if case.name in cases:
-                raise ValueError(f"two cases called {case.name}: {cases[case.name].source}, {source}")
+                raise ValueError(
+                    f"two cases called {case.name}: {cases[case.name].source}, {source}"
+                )
             cases[case.name] = replace(case, source=source)
     return cases
 
@@ -207,23 +227,30 @@ def collect() -> dict[str, Case]:
 def prepare(case: Case) -> Path:
     """build/exports/<case>/ with model.pt2 and golden/, made anew only if its key changed."""
     folder = EXPORTS / case.name
-    key_file, key = folder / "key", _key(case)
-    if key_file.exists() and key_file.read_text() == key:
+    if fresh(case):
         return folder
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    key = _key(case)  # of the source as it is now, lest an edit during the export goes unseen
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "key").unlink(missing_ok=True)
     ep, names = case.exported()
     save(ep, folder / "model.pt2", names=names)
+    ints, tolerance = case.ranges(ep), case.tolerance
     write_goldens(
         folder / "model.pt2",
         case.sweep,
         folder / "golden",
         make=case.make,
-        ints=case.ranges(ep),
-        tolerance=case.tolerance,
+        ints=ints,
+        tolerance=tolerance,
+        reload=False,
     )
-    key_file.write_text(key)
+    (folder / "key").write_text(key)
     return folder
+
+
+def fresh(case: Case) -> bool:
+    key = EXPORTS / case.name / "key"
+    return key.exists() and key.read_text() == _key(case)
 
 
 def _key(case: Case) -> str:

@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import torch
-
 from liveshape.testing import Case
 
 MAKER = Path(__file__).resolve().parents[2] / "models" / "demo" / "make_demo.py"

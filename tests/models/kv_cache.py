@@ -5,10 +5,9 @@ tensor (`.item()`), or only data (index_copy_ and a mask over the whole capacity
 """
 
 import torch
+from liveshape.testing import Case, IntInput, f32, i64
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention as sdpa
-
-from liveshape.testing import Case, IntInput, f32, i64
 
 HEADS, KV_HEADS, HEAD_DIM, CAPACITY = 8, 2, 16, 64
 

@@ -1,8 +1,6 @@
 """Gated SiLU MLPs with residual, in every float type, and under torch.no_grad()."""
 
 import torch
-from torch import nn
-
 from liveshape.testing import (
     RAW_AND_DECOMPOSED,
     Case,
@@ -12,6 +10,7 @@ from liveshape.testing import (
     over,
     variants,
 )
+from torch import nn
 
 
 class GatedMlp(nn.Module):

@@ -5,7 +5,6 @@ recognises a symbol by its value at export goes wrong here (G1).
 """
 
 import torch
-
 from liveshape.testing import Case
 
 CAPACITY = 32
@@ -80,7 +79,7 @@ def walk(point, rng):
     prefill = point["S"]
     decode = min(20, CAPACITY - prefill)
     first = [step(prefill, 0)] + [step(1, prefill + i) for i in range(decode)]
-    return first + [step(5, 0), step(3, 5), step(1, 8)]
+    return [*first, step(5, 0), step(3, 5), step(1, 8)]
 
 
 NAMES = {"input_ids.1": "S"}

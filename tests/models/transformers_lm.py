@@ -1,7 +1,6 @@
 """Tiny Llama and Qwen3 from `transformers`, exported unmodified, batch and sequence dynamic."""
 
 import torch
-
 from liveshape.testing import RAW_AND_DECOMPOSED, Case, i64, over, variants
 
 VOCAB, WIDTH, LAYERS = 256, 64, 2
@@ -62,7 +61,7 @@ def padded(point, rng):
 
 
 DIMS = {"B": (1, 4), "S": (1, 64)}
-SWEEP = over(B=[1, 4], S=[64, 1]) + [{"B": 2, "S": 17}, {"B": 3, "S": 5}]
+SWEEP = [*over(B=[1, 4], S=[64, 1]), {"B": 2, "S": 17}, {"B": 3, "S": 5}]
 IDS = i64("B", "S", high=VOCAB - 1)
 MASK = i64("B", "S", low=1, high=1)
 

@@ -1,10 +1,9 @@
 """Attention as one node and decomposed; every kind of mask, and rows that see nothing (G7)."""
 
 import torch
+from liveshape.testing import RAW_AND_DECOMPOSED, Case, boolean, f32, over, variants
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention as sdpa
-
-from liveshape.testing import RAW_AND_DECOMPOSED, Case, boolean, f32, over, variants
 
 WIDTH, HEADS, HEAD_DIM = 64, 4, 16
 
@@ -88,7 +87,7 @@ X = {"x": f32("B", "S", WIDTH)}
 BOOL = X | {"mask": boolean("B", 1, "S", "S")}
 ADDED = X | {"mask": f32("B", 1, "S", "S")}
 DIMS = {"B": (1, 4), "S": (1, 32)}
-SWEEP = over(B=[1, 4], S=[32, 1]) + [{"B": 3, "S": 7}]
+SWEEP = [*over(B=[1, 4], S=[32, 1]), {"B": 3, "S": 7}]
 
 
 def both(case):

@@ -1,9 +1,8 @@
 """Linear: f32, with and without bias, at ranks 1 to 4; M routes between GEMV and GEMM."""
 
 import torch
-from torch import nn
-
 from liveshape.testing import RAW_AND_DECOMPOSED, Case, f32, over, variants
+from torch import nn
 
 
 class Tied(nn.Module):

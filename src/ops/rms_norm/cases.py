@@ -1,9 +1,8 @@
 """RMS norm as torch has it and as models write it; alone, chained, and with its own input."""
 
 import torch
-from torch import nn
-
 from liveshape.testing import RAW_AND_DECOMPOSED, Case, f32, over, variants
+from torch import nn
 
 
 class WrittenOut(nn.Module):

@@ -1,0 +1,66 @@
+"""Products of two live matrices: batched, broadcast, transposed, with a live or empty K."""
+
+import torch
+from liveshape.testing import RAW_AND_DECOMPOSED, Case, f32, over, variants
+from torch import nn
+
+
+class Product(nn.Module):
+    def __init__(self, transpose=False):
+        super().__init__()
+        self.transpose = transpose
+
+    def forward(self, a, b):
+        return a @ (b.transpose(-1, -2) if self.transpose else b)
+
+
+class AddMM(nn.Module):
+    def forward(self, c, a, b):
+        return torch.addmm(c, a, b, beta=0.5, alpha=2.0), torch.mm(a, b)
+
+
+class Batched(nn.Module):
+    def forward(self, a, b):
+        return torch.bmm(a, b)
+
+
+M, K, N = "M", "K", "N"
+DIMS = {"M": (0, 40), "K": (0, 48), "N": (0, 56)}
+SWEEP = [
+    *over(M=[40, 1], K=[48, 1], N=[56, 1]),
+    {"M": 13, "K": 17, "N": 19},
+    {"M": 4, "K": 0, "N": 3},  # an empty sum is 0
+    {"M": 0, "K": 3, "N": 2},
+]
+CASES = [
+    *variants(
+        Case("matmul", Product, {"a": f32(M, K), "b": f32(K, N)}, DIMS, SWEEP, covers="X3"),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
+    Case(
+        "matmul_transposed",
+        lambda: Product(transpose=True),
+        {"a": f32(M, K), "b": f32(N, K)},
+        DIMS,
+        SWEEP,
+    ),
+    Case("addmm", AddMM, {"c": f32(N), "a": f32(M, K), "b": f32(K, N)}, DIMS, SWEEP),
+    Case(
+        "bmm",
+        Batched,
+        {"a": f32("B", M, 16), "b": f32("B", 16, N)},
+        {"B": (0, 5), "M": (1, 40), "N": (1, 56)},
+        over(B=[5, 1, 0], M=[40, 1], N=[56, 7]),
+    ),
+    *variants(
+        Case(
+            "matmul_broadcast",
+            Product,
+            {"a": f32("B", 3, M, 8), "b": f32(3, 8, N)},
+            {"B": (1, 4), "M": (1, 20), "N": (1, 20)},
+            over(B=[4, 1], M=[20, 1], N=[20, 1]),
+        ),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
+    Case("matvec", Product, {"a": f32(M, 24), "b": f32(24)}, {"M": (0, 40)}, over(M=[40, 3, 1, 0])),
+]

@@ -1,0 +1,182 @@
+"""Views: sizes come from the view's own expressions, never from a guess at element counts (W7).
+
+`[4, 128] -> 256 elements` has several divisible dims; a zero extent is legal; an output may be a
+view of an input, with no op in between.
+"""
+
+from liveshape.testing import RAW_AND_DECOMPOSED, Case, f32, i64, over, variants
+from torch import nn
+
+
+class Guess(nn.Module):
+    """Two live dims, both divisible: only the expressions tell [2, 128] from [4, 64]."""
+
+    def forward(self, x):
+        a, b = x.shape
+        y = x * 2
+        return (
+            y.view(a * b),
+            y.view(a, 2, b // 2),
+            y.view(b, a),
+            y.reshape(a * 2, -1),
+            y.view(1, -1),
+        )
+
+
+class Merge(nn.Module):
+    """(B, S, H*D) <-> (B, H, S, D): transposed, so a reshape must copy, and a view must not."""
+
+    def forward(self, x):
+        b, s, _ = x.shape
+        heads = x.view(b, s, 4, 6).transpose(1, 2)
+        return heads.reshape(b * 4, s, 6), heads.transpose(1, 2).flatten(2), heads.contiguous()
+
+
+class Alias(nn.Module):
+    """Outputs that are inputs, or plain views of them, or each other."""
+
+    def forward(self, x):
+        return x, x.view(-1), x.unsqueeze(0), x.view(-1), x.detach()
+
+
+class Slices(nn.Module):
+    def forward(self, x):
+        s = x.shape[0]
+        return (
+            x[1:],
+            x[:-1],
+            x[: s // 2],
+            x[s // 2 :],
+            x[::2],
+            x[-1:],
+            x[..., 2:6:3],
+            x[:100],
+            x.narrow(1, 1, 3),
+        )
+
+
+class Selects(nn.Module):
+    def forward(self, x):
+        return x[0], x[-1], x[:, 3], x.select(1, -1) * 2
+
+
+class Permuted(nn.Module):
+    def forward(self, x):
+        y = x.permute(2, 0, 1)
+        return y, y + 1, x.mT.contiguous(), x.transpose(0, 1).sum(-1), y.flatten(1)
+
+
+class Expanded(nn.Module):
+    def forward(self, x, like):
+        s = like.shape[0]
+        wide = x.expand(s, 5)
+        return wide, wide + 1, x[:, None].expand(-1, s, -1).reshape(s, 5), x.expand_as(like) * like
+
+
+class Squeezed(nn.Module):
+    def forward(self, x):
+        y = x.unsqueeze(1)
+        return y, y.squeeze(1) + 1, x[None, :, None].squeeze(0), x.unsqueeze(-1).squeeze(-1)
+
+
+class Splits(nn.Module):
+    def forward(self, x):
+        a, b, c = x.split([2, 3, 4], dim=-1)
+        d, e = x.chunk(2, dim=-1)
+        p, q, r = x[:, :3].unbind(-1)
+        return a + 1, b, c * 2, d, e, p + q * r
+
+
+class Repeats(nn.Module):
+    def forward(self, x):
+        return x.repeat(2, 1), x.repeat(1, 3), x.repeat_interleave(2, dim=1), x.tile(2, 2)
+
+
+class Rank6(nn.Module):
+    def forward(self, x):
+        a, b, c, d, e, f = x.shape
+        y = x.permute(5, 3, 1, 4, 2, 0) * 2
+        return y, y.sum((0, 2)), x.reshape(a * b, c, d * e, f) + 1, x[:, :, 0, ..., 1:] - 1
+
+
+class ZeroExtent(nn.Module):
+    """Views of nothing: the divisor of -1 may be 0 live elements, never a live 0 divisor."""
+
+    def forward(self, x):
+        s = x.shape[0]
+        return x.view(s, 2, 3), x.view(s * 6), x.transpose(0, 1).reshape(6 * s), x[:0], x[s:]
+
+
+class Flattened(nn.Module):
+    def forward(self, n):
+        return n.flatten(), n.flatten(1), n.unflatten(-1, (2, -1)), n.reshape(-1, 2)
+
+
+BS = {"B": (0, 3), "S": (0, 17)}
+SWEEP = [*over(B=[3, 1], S=[17, 4, 1]), {"B": 0, "S": 3}, {"B": 2, "S": 0}]
+S32 = {"S": (1, 32)}
+CASES = [
+    *variants(
+        Case(
+            "view_guess",
+            Guess,
+            # torch needs b even to divide it: the Dim is h, the size is 2*h
+            {"x": f32("a", "2*h")},
+            {"a": (1, 8), "h": (1, 64)},
+            [{"a": a, "h": h} for a, h in ((8, 64), (4, 32), (2, 64), (1, 1), (4, 1), (1, 64))],
+            covers="W7 G2",
+        ),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
+    *variants(
+        Case("view_merge", Merge, {"x": f32("B", "S", 24)}, BS, SWEEP, covers="W7 G2"),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
+    Case("view_alias", Alias, {"x": f32("B", "S")}, BS, SWEEP, covers="W7 W2"),
+    Case(
+        "view_zero", ZeroExtent, {"x": f32("S", 6)}, {"S": (0, 9)}, over(S=[9, 1, 0]), covers="W7"
+    ),
+    *variants(
+        Case(
+            "slice",
+            Slices,
+            {"x": f32("S", 8)},
+            S32,
+            over(S=[32, 9, 2, 1]),
+            covers="G2 X3",
+            hints=True,
+        ),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
+    Case("select", Selects, {"x": f32("S", 5)}, S32, over(S=[32, 3, 1]), covers="G2"),
+    *variants(
+        Case("permute", Permuted, {"x": f32("B", "S", 5)}, BS, SWEEP, covers="G2"),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
+    Case(
+        "expand",
+        Expanded,
+        {"x": f32(1, 5), "like": f32("S", 5)},
+        {"S": (0, 12)},
+        over(S=[12, 1, 0]),
+        covers="G2",
+    ),
+    Case("squeeze", Squeezed, {"x": f32("S", 3)}, {"S": (0, 12)}, over(S=[12, 1, 0])),
+    Case("split", Splits, {"x": f32("S", 9)}, {"S": (0, 12)}, over(S=[12, 1, 0])),
+    Case("repeat", Repeats, {"x": f32("S", 3)}, {"S": (0, 12)}, over(S=[12, 1, 0]), covers="G2"),
+    Case(
+        "rank6",
+        Rank6,
+        {"x": f32("a", 2, "c", 3, "e", 2)},
+        {"a": (1, 4), "c": (1, 5), "e": (1, 6)},
+        over(a=[4, 1], c=[5, 1], e=[6, 1]),
+        covers="G9",
+    ),
+    Case(
+        "flatten_i64",
+        Flattened,
+        {"n": i64("B", "S", 4)},
+        BS,
+        over(B=[3, 1], S=[17, 1]),
+    ),
+]
