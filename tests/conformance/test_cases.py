@@ -1,7 +1,7 @@
 """Every case through the CLI: compile once, then verify at every shape of its sweep.
 
 `verify` itself walks large -> small -> large in one poisoned, strict session and compares with
-fresh sessions bit by bit; here only its exit code counts, and its table is shown when that is not 0.
+fresh sessions bit by bit; here only its exit code counts, and its table is shown otherwise.
 A missing CLI is a failure, not a skip.
 """
 

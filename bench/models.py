@@ -1,0 +1,101 @@
+"""Makes the models that bench/ measures, into build/bench (never committed).
+
+    python bench/models.py                     # all of them
+    python bench/models.py decoder_16 -o DIR   # one
+
+decoder_4096, decoder_16    one two-layer decoder at two bounds. At S = 4096 gate and up alone are
+                            2 x 4096 x 12800 x 4 B = 419 MB of arena, so physical memory that does
+                            not follow the live shape shows; at S = 16 both must cost the same.
+decoder_small               the same at width 64: bind time, where kernels cost nothing.
+static_cache_4096, _64      Qwen3 through transformers' static cache at two capacities.
+weights_100mb               109 MB of weights: import, compile and load times.
+"""
+
+import argparse
+import importlib.util
+import sys
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.nn.functional import scaled_dot_product_attention, silu
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "python"))
+
+from liveshape import save  # noqa: E402
+
+HEAD_DIM = 64
+
+
+class Layer(nn.Module):
+    def __init__(self, width, hidden):
+        super().__init__()
+        self.norm1, self.norm2 = nn.RMSNorm(width, eps=1e-6), nn.RMSNorm(width, eps=1e-6)
+        self.q, self.k = nn.Linear(width, width, bias=False), nn.Linear(width, width, bias=False)
+        self.v, self.o = nn.Linear(width, width, bias=False), nn.Linear(width, width, bias=False)
+        self.gate = nn.Linear(width, hidden, bias=False)
+        self.up = nn.Linear(width, hidden, bias=False)
+        self.down = nn.Linear(hidden, width, bias=False)
+
+    def forward(self, x):
+        b, s, width = x.shape
+        h = self.norm1(x)
+        heads = [p(h).view(b, s, -1, HEAD_DIM).transpose(1, 2) for p in (self.q, self.k, self.v)]
+        y = scaled_dot_product_attention(*heads, is_causal=True)
+        x = x + self.o(y.transpose(1, 2).reshape(b, s, width))
+        h = self.norm2(x)
+        return x + self.down(silu(self.gate(h)) * self.up(h))
+
+
+def decoder(bound, width, hidden):
+    """Two layers; the weights do not depend on the bound."""
+    torch.manual_seed(0)
+    model = nn.Sequential(Layer(width, hidden), Layer(width, hidden)).eval()
+    s = torch.export.Dim("S", min=1, max=bound)
+    shapes = ({1: s},)
+    ep = torch.export.export(model, (torch.randn(1, 7, width),), dynamic_shapes=shapes)
+    return ep, shapes
+
+
+def static_cache(capacity):
+    """The conformance case's own model, at another capacity."""
+    file = ROOT / "tests" / "models" / "static_cache.py"
+    spec = importlib.util.spec_from_file_location("static_cache", file)
+    module = sys.modules["static_cache"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    torch.manual_seed(0)
+    ep = module.exporter(strict=True, capacity=capacity)(module.model("sdpa", capacity))
+    return ep, module.NAMES
+
+
+MODELS = {
+    "decoder_4096": lambda: decoder(4096, 512, 12800),
+    "decoder_16": lambda: decoder(16, 512, 12800),
+    "decoder_small": lambda: decoder(4096, 64, 128),
+    "static_cache_4096": lambda: static_cache(4096),
+    "static_cache_64": lambda: static_cache(64),
+    "weights_100mb": lambda: decoder(256, 1024, 3072),
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(MODELS))
+    parser.add_argument("-o", "--out", type=Path, default=ROOT / "build" / "bench")
+    args = parser.parse_args()
+    if unknown := set(args.names) - set(MODELS):
+        parser.error(f"no model is called {', '.join(sorted(unknown))}")
+    args.out.mkdir(parents=True, exist_ok=True)
+    for name in args.names or MODELS:
+        with torch.no_grad():
+            ep, names = MODELS[name]()
+        save(ep, args.out / f"{name}.pt2", names=names)
+        size = (args.out / f"{name}.pt2").stat().st_size
+        print(f"{name}.pt2 {size / 1e6:.1f} MB", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()
