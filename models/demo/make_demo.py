@@ -94,7 +94,8 @@ class Demo(nn.Module):
     def forward(self, tokens, pos: int):
         s = tokens.shape[1]
         torch._check(pos >= 0)
-        torch._check(pos + s <= CAPACITY)
+        # Below, not up to: for a full cache torch would add a guard of its own, on strides.
+        torch._check(pos + s < CAPACITY)
         x = self.embed(tokens)
         here = torch.arange(s) + pos
         angle = here[:, None].float() * self.inverse_frequency[None]
@@ -143,9 +144,9 @@ def walk(point, rng):
         decoded = [step(batch, 1, prefill + i) for i in range(decode)]
         return [step(batch, prefill, 0), *decoded]
 
-    steps = sequence(1, 5, 4) + sequence(1, 126, 1) + sequence(1, 100, 8) + sequence(4, 1, 3)
+    steps = sequence(1, 5, 4) + sequence(1, 125, 1) + sequence(1, 100, 8) + sequence(4, 1, 3)
     steps += [*sequence(4, 64, 4), step(4, 16, 68), step(4, 1, 84), *sequence(2, 33, 6)]
-    return [*steps, step(2, 89, 39), *sequence(3, 17, 3), *sequence(1, 1, 6), *sequence(4, 127, 0)]
+    return [*steps, step(2, 88, 39), *sequence(3, 17, 3), *sequence(1, 1, 6), *sequence(4, 127, 0)]
 
 
 def main():
