@@ -1,0 +1,284 @@
+// exp, log, tanh, erf, sin ... of f32 vectors, with torch's answers at NaN, infinities, zeros and
+// denormals. Errors below were measured against double over all of the range (every 61st float) by
+// simd_math_test.cc, AVX2; the portable and wasm targets, without FMA, are up to 1 ulp worse.
+// Included per target, as Highway's own -inl headers (see simd/dispatch.h).
+#if defined(LS_SIMD_MATH_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef LS_SIMD_MATH_INL
+#undef LS_SIMD_MATH_INL
+#else
+#define LS_SIMD_MATH_INL
+#endif
+
+#include <cmath>
+#include <limits>
+
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace liveshape::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+inline constexpr float kInf = std::numeric_limits<float>::infinity();
+inline constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+// c0 + x (c1 + x (c2 + ...)): Horner, coefficients from the highest power down.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Horner(D d, V x, V sum) { return sum; }
+template <class D, class V = hn::Vec<D>, typename... Rest>
+HWY_INLINE V Horner(D d, V x, V sum, float next, Rest... rest) {
+  return Horner(d, x, hn::MulAdd(sum, x, hn::Set(d, next)), rest...);
+}
+
+template <class D, class VI>
+HWY_INLINE hn::Vec<D> PowerOfTwo(D d, VI n) {  // n in [-126, 127]
+  const hn::RebindToSigned<D> di;
+  return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(n, hn::Set(di, 127))));
+}
+
+// x - n ln2 for n = round(x / ln2), in two parts: n * kLn2Hi is exact for |n| < 2^15.
+inline constexpr float kLn2Hi = 0.693359375f, kLn2Lo = -2.12194440e-4f, kLog2e = 1.44269504088896341f;
+template <class D, class V = hn::Vec<D>, class VI>
+HWY_INLINE V ReduceLn2(D d, V x, VI n) {
+  const V nf = hn::ConvertTo(d, n);
+  return hn::NegMulAdd(nf, hn::Set(d, kLn2Lo), hn::NegMulAdd(nf, hn::Set(d, kLn2Hi), x));
+}
+
+// e^r - 1 on |r| <= ln2 / 2 (Cephes expf's polynomial).
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Expm1Reduced(D d, V r) {
+  const V p = Horner(d, r, hn::Set(d, 1.9875691500e-4f), 1.3981999507e-3f, 8.3334519073e-3f,
+                     4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f);
+  return hn::MulAdd(p, hn::Mul(r, r), r);
+}
+
+// y * 2^n for n in [-252, 254], rounded once.
+template <class D, class V = hn::Vec<D>, class VI>
+HWY_INLINE V ScaleByPowerOfTwo(D d, V y, VI n) {
+  const VI half = hn::ShiftRight<1>(n);
+  return hn::Mul(hn::Mul(y, PowerOfTwo(d, half)), PowerOfTwo(d, hn::Sub(n, half)));
+}
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Clamped(D d, V x, float lo, float hi) {
+  return hn::Min(hn::Max(x, hn::Set(d, lo)), hn::Set(d, hi));
+}
+
+// 1 ulp; denormal results are exact to rounding, below -104 it is 0, above 88.7228 inf.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Exp(D d, V x) {
+  const V c = Clamped(d, x, -104.0f, 89.0f);
+  const auto n = hn::NearestInt(hn::Mul(c, hn::Set(d, kLog2e)));
+  const V y = hn::Add(Expm1Reduced(d, ReduceLn2(d, c, n)), hn::Set(d, 1.0f));
+  return hn::IfThenElse(hn::IsNaN(x), x, ScaleByPowerOfTwo(d, y, n));
+}
+
+// For softmax and attention: x <= 0 or NaN. Results below 2^-126 are 0. A third cheaper than Exp.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V ExpNonPositive(D d, V x) {
+  const V c = hn::Max(x, hn::Set(d, -87.33f));
+  const auto n = hn::NearestInt(hn::Mul(c, hn::Set(d, kLog2e)));
+  const V y = hn::Add(Expm1Reduced(d, ReduceLn2(d, c, n)), hn::Set(d, 1.0f));
+  const V e = hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.33f)), hn::Mul(y, PowerOfTwo(d, n)));
+  return hn::IfThenElse(hn::IsNaN(x), x, e);
+}
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Exp2(D d, V x) {
+  const V c = Clamped(d, x, -151.0f, 129.0f);
+  const auto n = hn::NearestInt(c);
+  const V r = hn::Mul(hn::Sub(c, hn::ConvertTo(d, n)), hn::Set(d, 0.693147180559945f));
+  const V y = hn::Add(Expm1Reduced(d, r), hn::Set(d, 1.0f));
+  return hn::IfThenElse(hn::IsNaN(x), x, ScaleByPowerOfTwo(d, y, n));
+}
+
+// 2^n (e^r - 1) + (2^n - 1), at half scale so that n = 128 does not overflow early. 2 ulp.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Expm1(D d, V x) {
+  const V c = Clamped(d, x, -30.0f, 89.0f);
+  const auto n = hn::NearestInt(hn::Mul(c, hn::Set(d, kLog2e)));
+  const hn::RebindToSigned<D> di;
+  const V half_scale = PowerOfTwo(d, hn::Sub(n, hn::Set(di, 1)));
+  const V p = Expm1Reduced(d, ReduceLn2(d, c, n));
+  const V half = hn::MulAdd(p, half_scale, hn::Sub(half_scale, hn::Set(d, 0.5f)));
+  const V y = hn::Add(half, half);
+  // NaN, and -0 and tiny x, where e^x - 1 = x.
+  const auto keep = hn::Or(hn::IsNaN(x), hn::Lt(hn::Abs(x), hn::Set(d, 1e-12f)));
+  return hn::IfThenElse(keep, x, y);
+}
+
+// x = 2^e (1 + f), 1 + f in [sqrt(1/2), sqrt(2)): log(1 + f) = f + tail. Cephes logf's polynomial.
+template <class D, class V = hn::Vec<D>>
+struct LogParts {
+  V e, f, tail;
+  HWY_INLINE LogParts(D d, V x) {
+    const hn::RebindToSigned<D> di;
+    const auto tiny = hn::Lt(x, hn::Set(d, 1.17549435e-38f));
+    const V scaled = hn::IfThenElse(tiny, hn::Mul(x, hn::Set(d, 8388608.0f)), x);
+    const auto bits = hn::BitCast(di, scaled);
+    const auto exponent = hn::ShiftRight<23>(hn::Sub(bits, hn::Set(di, 0x3f3504f3)));
+    e = hn::Sub(hn::ConvertTo(d, exponent), hn::IfThenElseZero(tiny, hn::Set(d, 23.0f)));
+    f = hn::Sub(hn::BitCast(d, hn::Sub(bits, hn::ShiftLeft<23>(exponent))), hn::Set(d, 1.0f));
+    const V p = Horner(d, f, hn::Set(d, 7.0376836292e-2f), -1.1514610310e-1f, 1.1676998740e-1f,
+                       -1.2420140846e-1f, 1.4249322787e-1f, -1.6668057665e-1f, 2.0000714765e-1f,
+                       -2.4999993993e-1f, 3.3333331174e-1f);
+    const V f2 = hn::Mul(f, f);
+    tail = hn::MulAdd(hn::Mul(f2, f), p, hn::Mul(f2, hn::Set(d, -0.5f)));
+  }
+};
+
+// log at 0 (-inf), below 0 and at NaN (NaN), at inf (inf).
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V LogEdges(D d, V x, V y) {
+  const V zero = hn::Zero(d);
+  y = hn::IfThenElse(hn::Eq(x, hn::Set(d, kInf)), x, y);
+  y = hn::IfThenElse(hn::Eq(x, zero), hn::Set(d, -kInf), y);
+  return hn::IfThenElse(hn::Ge(x, zero), y, hn::Set(d, kNaN));
+}
+
+// 1 ulp.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Log(D d, V x) {
+  const LogParts<D> p(d, x);
+  const V low = hn::MulAdd(p.e, hn::Set(d, kLn2Lo), p.tail);
+  return LogEdges(d, x, hn::MulAdd(p.e, hn::Set(d, kLn2Hi), hn::Add(p.f, low)));
+}
+
+// log2(e) is split as 1 + 0.4427, so that nothing is lost where e = 0 and powers of two are exact.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Log2(D d, V x) {
+  const LogParts<D> p(d, x);
+  const V k = hn::Set(d, 0.44269504088896340736f);
+  const V low = hn::Add(hn::MulAdd(p.tail, k, hn::Mul(p.f, k)), p.tail);
+  return LogEdges(d, x, hn::Add(hn::Add(low, p.f), p.e));
+}
+
+// log(u) + (x - (u - 1)) / u for u = 1 + x rounded: the correction restores what the rounding of u lost
+// (Kahan's idea, written so that infinities need no care but at +inf). 2 ulp.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Log1p(D d, V x) {
+  const V one = hn::Set(d, 1.0f);
+  const V u = hn::Add(x, one);
+  const V lost = hn::Div(hn::Sub(x, hn::Sub(u, one)), u);
+  const LogParts<D> p(d, u);
+  const V low = hn::MulAdd(p.e, hn::Set(d, kLn2Lo), hn::Add(p.tail, lost));
+  V y = hn::MulAdd(p.e, hn::Set(d, kLn2Hi), hn::Add(p.f, low));
+  y = LogEdges(d, u, y);
+  return hn::IfThenElse(hn::Lt(hn::Abs(x), hn::Set(d, 1e-12f)), x, y);
+}
+
+// 2 ulp. From 9.02 on it is 1 in f32.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Tanh(D d, V x) {
+  const V a = hn::Min(hn::Abs(x), hn::Set(d, 10.0f));
+  const V m = Expm1(d, hn::Add(a, a));
+  const V y = hn::CopySign(hn::Div(m, hn::Add(m, hn::Set(d, 2.0f))), x);
+  return hn::IfThenElse(hn::IsNaN(x), x, y);
+}
+
+// 2 ulp.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Sigmoid(D d, V x) {
+  const V one = hn::Set(d, 1.0f);
+  return hn::Div(one, hn::Add(one, Exp(d, hn::Neg(x))));
+}
+
+// As torch computes it: x / (1 + e^-x), which is NaN at -inf there too.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Silu(D d, V x) {
+  return hn::Div(x, hn::Add(hn::Set(d, 1.0f), Exp(d, hn::Neg(x))));
+}
+
+// N. Juffa's erff: x + x P(x^2) near 0, 1 - e^Q(|x|) beyond 0.9277. 1 ulp.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Erf(D d, V x) {
+  const V a = hn::Min(hn::Abs(x), hn::Set(d, 4.0f));
+  const V s = hn::Mul(a, a);
+  V far = hn::MulAdd(a, hn::Set(d, -1.72853470e-5f), hn::Set(d, 3.83197126e-4f));
+  far = hn::MulAdd(far, s, hn::MulAdd(a, hn::Set(d, -3.88396438e-3f), hn::Set(d, 2.42546219e-2f)));
+  far = Horner(d, a, far, -1.06777877e-1f, -6.34846687e-1f, -1.28717512e-1f);
+  far = hn::NegMulAdd(a, hn::Set(d, 1.0f), hn::Mul(far, a));
+  far = hn::Sub(hn::Set(d, 1.0f), ExpNonPositive(d, far));
+  V near = Horner(d, s, hn::Set(d, -5.96761703e-4f), 4.99119423e-3f, -2.67681349e-2f,
+                  1.12819925e-1f, -3.76125336e-1f, 1.28379166e-1f);
+  near = hn::MulAdd(near, a, a);
+  const V y = hn::IfThenElse(hn::Gt(a, hn::Set(d, 0.927734375f)), far, near);
+  return hn::IfThenElse(hn::IsNaN(x), x, hn::CopySign(y, x));
+}
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Gelu(D d, V x) {
+  const V cdf = hn::Add(hn::Set(d, 1.0f), Erf(d, hn::Mul(x, hn::Set(d, 0.70710678118654752f))));
+  return hn::Mul(hn::Mul(x, hn::Set(d, 0.5f)), cdf);
+}
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V GeluTanh(D d, V x) {
+  const V cube = hn::Mul(hn::Mul(x, x), x);
+  const V inner = hn::Mul(hn::Set(d, 0.79788456080286536f),
+                          hn::MulAdd(hn::Set(d, 0.044715f), cube, x));
+  return hn::Mul(hn::Mul(hn::Set(d, 0.5f), x), hn::Add(hn::Set(d, 1.0f), Tanh(d, inner)));
+}
+
+// sin (kPhase 0) and cos (kPhase 1). r = x - q pi/2 in three parts: with FMA good to |x| = 1e5, without
+// (Cephes' short parts, exact products) to 8192; lanes beyond, and infinities, go to libm one by one, so
+// positions far out in a context stay exact. 2 ulp.
+template <int kPhase, class D, class V = hn::Vec<D>>
+HWY_INLINE V SinOrCos(D d, V x) {
+  const hn::RebindToSigned<D> di;
+  const auto q = hn::NearestInt(hn::Mul(x, hn::Set(d, 0.63661977236758134f)));
+  const V qf = hn::ConvertTo(d, q);
+#if HWY_NATIVE_FMA
+  constexpr float kLimit = 1e5f;
+  V r = hn::NegMulAdd(qf, hn::Set(d, 0x1.921fb6p+0f), x);
+  r = hn::NegMulAdd(qf, hn::Set(d, -0x1.777a5cp-25f), r);
+  r = hn::NegMulAdd(qf, hn::Set(d, -0x1.ee59dap-50f), r);
+#else
+  constexpr float kLimit = 8192.0f;
+  V r = hn::Sub(x, hn::Mul(qf, hn::Set(d, 1.5703125f)));
+  r = hn::Sub(r, hn::Mul(qf, hn::Set(d, 4.837512969970703125e-4f)));
+  r = hn::Sub(r, hn::Mul(qf, hn::Set(d, 7.54978995489188216e-8f)));
+#endif
+  const V s = hn::Mul(r, r);
+  const V sine = hn::MulAdd(hn::Mul(Horner(d, s, hn::Set(d, -1.9515295891e-4f), 8.3321608736e-3f,
+                                           -1.6666654611e-1f), s), r, r);
+  const V cosine = hn::MulAdd(
+      hn::Mul(Horner(d, s, hn::Set(d, 2.443315711809948e-5f), -1.388731625493765e-3f,
+                     4.166664568298827e-2f), s), s,
+      hn::MulAdd(s, hn::Set(d, -0.5f), hn::Set(d, 1.0f)));
+  const auto quadrant = hn::Add(q, hn::Set(di, kPhase));
+  const auto odd = hn::RebindMask(d, hn::Ne(hn::And(quadrant, hn::Set(di, 1)), hn::Zero(di)));
+  const V sign = hn::BitCast(d, hn::ShiftLeft<30>(hn::And(quadrant, hn::Set(di, 2))));
+  V y = hn::Xor(hn::IfThenElse(odd, cosine, sine), sign);
+  const auto small = hn::Le(hn::Abs(x), hn::Set(d, kLimit));  // false at NaN
+  if (HWY_UNLIKELY(!hn::AllTrue(d, small))) {
+    HWY_ALIGN float in[HWY_MAX_BYTES / sizeof(float)], out[HWY_MAX_BYTES / sizeof(float)];
+    hn::Store(x, d, in);
+    hn::Store(y, d, out);
+    for (size_t i = 0; i < hn::Lanes(d); ++i) {
+      if (!(std::fabs(in[i]) <= kLimit)) out[i] = kPhase == 0 ? std::sin(in[i]) : std::cos(in[i]);
+    }
+    y = hn::Load(d, out);
+  }
+  return y;
+}
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Sin(D d, V x) { return SinOrCos<0>(d, x); }
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Cos(D d, V x) { return SinOrCos<1>(d, x); }
+
+// max and min that carry NaN on from either side, as torch.maximum; Highway's leave that open.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V MaxNaN(D d, V a, V b) {
+  const V m = hn::IfThenElse(hn::Gt(a, b), a, b);  // b if either is NaN
+  return hn::IfThenElse(hn::IsNaN(a), a, m);
+}
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V MinNaN(D d, V a, V b) {
+  const V m = hn::IfThenElse(hn::Lt(a, b), a, b);
+  return hn::IfThenElse(hn::IsNaN(a), a, m);
+}
+
+}  // namespace liveshape::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

@@ -1,0 +1,55 @@
+// f32 functions, vectorised. Those without a vector form (fmod and pow of two tensors, tan) loop over libm.
+#include <cmath>
+
+#include "ops/pointwise/cpu_tiles.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/pointwise/cpu_math.cc"
+#include "backends/cpu/simd/dispatch.h"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "backends/cpu/simd/math-inl.h"
+#include "ops/pointwise/cpu_f32-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace liveshape::cpu::HWY_NAMESPACE {
+namespace {
+using ir::PwOp;
+
+pw::TileFn FindMath(PwOp op) {
+  switch (op) {
+    case PwOp::kExp: return Unary<Exp<F32Tag>>;
+    case PwOp::kExp2: return Unary<Exp2<F32Tag>>;
+    case PwOp::kExpm1: return Unary<Expm1<F32Tag>>;
+    case PwOp::kLog: return Unary<Log<F32Tag>>;
+    case PwOp::kLog2: return Unary<Log2<F32Tag>>;
+    case PwOp::kLog1p: return Unary<Log1p<F32Tag>>;
+    case PwOp::kSin: return Unary<Sin<F32Tag>>;
+    case PwOp::kCos: return Unary<Cos<F32Tag>>;
+    case PwOp::kTanh: return Unary<Tanh<F32Tag>>;
+    case PwOp::kErf: return Unary<Erf<F32Tag>>;
+    case PwOp::kSigmoid: return Unary<Sigmoid<F32Tag>>;
+    case PwOp::kSilu: return Unary<Silu<F32Tag>>;
+    case PwOp::kGelu: return Unary<Gelu<F32Tag>>;
+    case PwOp::kGeluTanh: return Unary<GeluTanh<F32Tag>>;
+    default: return nullptr;
+  }
+}
+
+}  // namespace
+}  // namespace liveshape::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace liveshape::cpu {
+namespace {
+LS_SIMD_TABLE(FindMath);
+}  // namespace
+
+pw::TileFn pw::F32MathTile(ir::PwOp op, Isa isa) {
+  const auto find = FindMathPerIsa[static_cast<int>(isa)];
+  return find ? find(op) : nullptr;
+}
+
+}  // namespace liveshape::cpu
+#endif
