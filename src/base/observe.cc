@@ -84,7 +84,10 @@ void SetAllocationFrame(void* frame) { current = static_cast<AllocationFrame*>(f
 void OnAllocation(const char* function, size_t bytes) {
   if (current == nullptr || paused != 0) return;
   for (AllocationFrame* frame = current; frame != nullptr; frame = frame->parent) {
-    frame->count.fetch_add(1, std::memory_order_relaxed);
+    if (frame->count.fetch_add(1, std::memory_order_relaxed) == 0) {
+      frame->first_function.store(function, std::memory_order_relaxed);
+      frame->first_bytes.store(bytes, std::memory_order_relaxed);
+    }
     if (frame->strict) AbortOnAllocation(function, bytes);
   }
 }

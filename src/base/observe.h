@@ -27,6 +27,8 @@ struct AllocationFrame {
   std::atomic<uint64_t> count{0};
   AllocationFrame* parent = nullptr;
   bool strict = false;
+  std::atomic<const char*> first_function{nullptr};  // the first allocation, for the message
+  std::atomic<size_t> first_bytes{0};
 };
 
 class AllocationScope {
@@ -37,6 +39,8 @@ class AllocationScope {
   AllocationScope(const AllocationScope&) = delete;
   AllocationScope& operator=(const AllocationScope&) = delete;
   uint64_t count() const { return frame_.count.load(std::memory_order_relaxed); }
+  const char* first_function() const { return frame_.first_function.load(std::memory_order_relaxed); }
+  size_t first_bytes() const { return frame_.first_bytes.load(std::memory_order_relaxed); }
 
  private:
   AllocationFrame frame_;

@@ -1,0 +1,146 @@
+// The CPU backend's machinery: a kernel a step, views filled from the params block. It knows no op by
+// name; which kernel serves which op is in table.cc.
+#include <chrono>
+#include <map>
+
+#include "backends/cpu/kernel.h"
+#include "backends/cpu/simd/isa.h"
+#include "liveshape/liveshape.h"
+#include "ops/ops.h"
+#include "runtime/backend.h"
+
+namespace liveshape {
+namespace {
+
+using cpu::CpuKernel;
+using cpu::KernelArgs;
+using cpu::View;
+
+// One step with everything that does not change: its kernel, what the kernel prepared, its views.
+struct LoadedStep {
+  const CpuKernel* kernel = nullptr;
+  std::unique_ptr<cpu::Prepared> prepared;
+  std::vector<View> inputs, outputs;
+};
+
+const CpuKernel* FindKernel(const ir::OpDef& op) {
+  for (const CpuKernel* kernel : cpu::AllKernels())
+    if (kernel->op == &op) return kernel;
+  return nullptr;
+}
+
+class CpuBackend : public Backend {
+ public:
+  explicit CpuBackend(const CpuOptions& options) : pool_(options.threads), isa_(options.isa) {}
+
+  const char* name() const override { return "cpu"; }
+
+  plan::Rules rules() const override {
+    const int threads = pool_.size();
+    return {
+        .alignment = 64,
+        .need =
+            [](const ir::Node& node, size_t input) {
+              const CpuKernel* kernel = FindKernel(*node.op);
+              return kernel && kernel->need ? kernel->need(node, input) : plan::Need::kStrided;
+            },
+        .scratch =
+            [threads](const ir::Graph& graph, const ir::Node& node) {
+              const CpuKernel* kernel = FindKernel(*node.op);
+              return kernel && kernel->scratch ? kernel->scratch(graph, node, threads) : sym::Expr();
+            },
+    };
+  }
+
+  Status Load(const ir::Graph& graph, const plan::Plan& plan) override {
+    plan_ = &plan;
+    if (!isa_.empty()) {
+      auto isa = cpu::IsaFromName(isa_);
+      if (!isa || !cpu::SetIsa(*isa)) return Unsupported("this machine has no instruction set `{}`", isa_);
+    }
+    for (const plan::Step& step : plan.steps) {
+      LoadedStep loaded;
+      const bool is_copy = step.node == ir::Graph::kNoNode;
+      const ir::OpDef& op = is_copy ? ops::kCopy : *graph.nodes[step.node].op;
+      loaded.kernel = FindKernel(op);
+      if (loaded.kernel == nullptr)
+        return Unsupported("load: the CPU backend has no kernel for `{}`", op.name);
+      if (!is_copy && loaded.kernel->prepare) {
+        auto prepared = loaded.kernel->prepare(graph, graph.nodes[step.node]);
+        if (!prepared.ok())
+          return std::move(prepared).status().Prefixed(
+              fmt::format("load: node `{}` ({})", graph.nodes[step.node].name, op.name));
+        loaded.prepared = *std::move(prepared);
+      }
+      for (const plan::Operand& operand : step.inputs) loaded.inputs.push_back(MakeView(graph, operand));
+      for (const plan::Operand& operand : step.outputs) loaded.outputs.push_back(MakeView(graph, operand));
+      steps_.push_back(std::move(loaded));
+    }
+    return {};
+  }
+
+  Status Run(const RunContext& context, size_t begin, size_t end, size_t* failed) override {
+    using Clock = std::chrono::steady_clock;
+    for (size_t i = begin; i < end; ++i) {
+      *failed = i;
+      if (context.cancel && context.cancel->load(std::memory_order_relaxed))
+        return Cancelled("cancelled before step {} of {}", i, plan_->steps.size());
+      const plan::Step& step = plan_->steps[i];
+      LoadedStep& loaded = steps_[i];
+      for (size_t k = 0; k < step.inputs.size(); ++k) Point(context, step.inputs[k], loaded.inputs[k]);
+      for (size_t k = 0; k < step.outputs.size(); ++k) Point(context, step.outputs[k], loaded.outputs[k]);
+      const KernelArgs args{
+          .inputs = loaded.inputs,
+          .outputs = loaded.outputs,
+          .params = context.block.subspan(step.params_at, step.param_count),
+          .scratch = step.scratch == plan::kNoStorage ? nullptr : context.bases[step.scratch],
+          .pool = pool_,
+          .prepared = loaded.prepared.get(),
+          .in_place = step.in_place,
+      };
+      const auto start = context.times ? Clock::now() : Clock::time_point();
+      LS_RETURN_IF_ERROR(loaded.kernel->run(args));
+      if (context.times) {
+        context.times->us[i] += std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+        ++context.times->calls[i];
+      }
+    }
+    return {};
+  }
+
+ private:
+  View MakeView(const ir::Graph& graph, const plan::Operand& operand) const {
+    View view;
+    view.dtype = operand.dtype;
+    view.rank = operand.rank;
+    if (operand.storage != plan::kNoStorage) {
+      const plan::Storage& storage = plan_->storages[operand.storage];
+      if (storage.place == plan::Place::kConstant) view.layout = graph.constants[storage.index].layout;
+    }
+    return view;
+  }
+
+  static void Point(const RunContext& context, const plan::Operand& operand, View& view) {
+    if (operand.storage == plan::kNoStorage) return;
+    view.dims = &context.block[operand.dims_at];
+    view.strides = &context.block[operand.strides_at];
+    view.data = context.bases[operand.storage] +
+                context.block[operand.offset_at] * static_cast<int64_t>(SizeOf(operand.dtype));
+    // An empty tensor may come without memory; a kernel tells an absent input by its null.
+    static std::byte nothing[64];
+    if (context.bases[operand.storage] == nullptr) view.data = nothing;
+  }
+
+  ThreadPool pool_;
+  std::string isa_;
+  const plan::Plan* plan_ = nullptr;
+  std::vector<LoadedStep> steps_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> MakeCpuBackend(const CpuOptions& options) {
+  return std::make_unique<CpuBackend>(options);
+}
+
+}  // namespace liveshape

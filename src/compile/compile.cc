@@ -1,0 +1,122 @@
+#include "compile/compile.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "artifact/write.h"
+#include "base/memory.h"
+#include "import/import.h"
+#include "ir/op.h"
+#include "liveshape/liveshape.h"
+#include "passes/passes.h"
+#include "runtime/backend.h"
+
+namespace liveshape {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double MillisSince(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+// Folds by running: the same kernels that would run it later.
+Result<std::vector<std::vector<std::byte>>> EvaluateConstants(std::unique_ptr<ir::Graph> constants) {
+  LS_ASSIGN_OR_RETURN(auto artifact, Artifact::FromGraph(std::move(constants)));
+  LS_ASSIGN_OR_RETURN(auto session, Session::Create(artifact, MakeCpuBackend({.threads = 1})));
+  LS_RETURN_IF_ERROR(session->Run({}));
+  std::vector<std::vector<std::byte>> results;
+  for (size_t i = 0; i < session->output_count(); ++i) {
+    const TensorRef& out = session->output(i);
+    const auto* data = static_cast<const std::byte*>(out.data);
+    results.emplace_back(data, data + out.bytes());
+  }
+  return results;
+}
+
+// After all passes, so that no pass can see it: a static program is the dynamic one at one point (N9).
+Status ApplyStatics(ir::Graph& graph, const std::map<std::string, int64_t>& statics,
+                    const std::vector<SymbolRow>& rows) {
+  for (const auto& [name, value] : statics) {
+    std::optional<uint32_t> found;
+    for (const SymbolRow& row : rows) {
+      const sym::SymbolInfo& info = graph.table().symbols()[row.symbol];
+      if (info.name == name || (!info.display.empty() && info.display == name) ||
+          std::find(row.enters.begin(), row.enters.end(), name) != row.enters.end())
+        found = row.symbol;
+    }
+    if (!found) return NotFound("--static {}: there is no such symbol", name);
+    const sym::SymbolInfo& info = graph.table().symbols()[*found];
+    if (value < info.lo || value > info.hi)
+      return OutOfRange("--static {}={}: outside the range [{}, {}]", name, value, info.lo, info.hi);
+    graph.table().NarrowSymbol(*found, value, value);
+  }
+  return {};
+}
+
+void FillReport(const ir::Graph& graph, const ImportResult& imported, CompileReport& report) {
+  for (const SymbolRow& row : imported.symbols) {
+    const sym::SymbolInfo& info = graph.table().symbols()[row.symbol];
+    report.symbols.push_back({info.name, info.display, info.lo, info.hi, row.enters,
+                              info.stage > 0 ? "host value" : row.enters.empty() ? "does not enter through an input" : ""});
+  }
+  report.specialised = imported.specialised;
+  report.warnings = imported.warnings;
+  report.nodes = graph.nodes.size();
+  for (const ir::Node& node : graph.nodes) ++report.op_counts[node.op->name];
+  for (const ir::Constant& c : graph.constants) report.constant_bytes += c.data.size();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ir::Graph>> CompileGraph(std::span<const std::byte> pt2, std::shared_ptr<const void> owner,
+                                                const CompileRequest& request, CompileReport* report) {
+  auto start = Clock::now();
+  auto done = [&](std::string_view what) {
+    const double ms = MillisSince(start);
+    report->pass_ms.emplace_back(what, ms);
+    if (request.progress) request.progress(what, ms);
+    start = Clock::now();
+  };
+  LS_ASSIGN_OR_RETURN(pt2::Pt2Archive archive, pt2::Pt2Archive::Open(pt2));
+  done("read");
+  LS_ASSIGN_OR_RETURN(ImportResult imported, ImportPt2(archive, std::move(owner),
+                                                       {.bounds = request.bounds, .mins = request.mins}));
+  done("import");
+  passes::PassOptions options;
+  options.evaluate = EvaluateConstants;
+  options.forget = request.forget;
+  options.progress = [&](std::string_view pass, double ms) {
+    report->pass_ms.emplace_back(pass, ms);
+    if (request.progress) request.progress(pass, ms);
+  };
+  LS_RETURN_IF_ERROR(passes::RunPipeline(*imported.graph, options));
+  LS_RETURN_IF_ERROR(ApplyStatics(*imported.graph, request.statics, imported.symbols));
+  start = Clock::now();
+  // A size without a finite maximum, or an op that cannot be planned, is a compile error, not a load error.
+  LS_RETURN_IF_ERROR(plan::MakePlan(*imported.graph, MakeCpuBackend({.threads = 1})->rules()).status());
+  done("plan");
+  FillReport(*imported.graph, imported, *report);
+  return std::move(imported.graph);
+}
+
+Result<CompileReport> CompileFile(const CompileRequest& request) {
+  const auto start = Clock::now();
+  CompileReport report;
+  LS_ASSIGN_OR_RETURN(auto file, MappedFile::Open(request.input));
+  CompileRequest with_forget = request;
+  const std::span<const std::byte> mapped = file->bytes();
+  with_forget.forget = [&](std::span<const std::byte> range) {
+    if (range.data() >= mapped.data() && range.data() + range.size() <= mapped.data() + mapped.size())
+      file->Forget(range);
+  };
+  auto graph = CompileGraph(file->bytes(), file, with_forget, &report);
+  if (!graph.ok()) return std::move(graph).status().Prefixed(request.input);
+  const auto write_start = Clock::now();
+  LS_RETURN_IF_ERROR(artifact::WriteArtifact(**graph, request.output, with_forget.forget));
+  report.pass_ms.emplace_back("write", MillisSince(write_start));
+  if (request.progress) request.progress("write", report.pass_ms.back().second);
+  report.seconds = MillisSince(start) / 1000;
+  return report;
+}
+
+}  // namespace liveshape

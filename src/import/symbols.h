@@ -1,0 +1,37 @@
+// Symbols of a program: their ranges, what people call them, where they enter, and its guards.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "import/import.h"
+
+namespace liveshape::import {
+
+// Declares every symbol with its final range before any expression is built: simplification relies on
+// ranges, so they must not widen later.
+Status DeclareSymbols(const pt2::Pt2Archive& archive, const ImportOptions& options, sym::Table& table);
+
+// "tokens.1" -> dim 1 of that input's type; for guards and messages.
+Status ImportGuards(const pt2::Program& program, const std::map<std::string, uint32_t>& input_by_path,
+                    ir::Graph& graph, std::vector<std::string>& warnings);
+
+// Where each symbol enters through the graph's inputs.
+std::vector<SymbolRow> EntryPoints(const ir::Graph& graph);
+
+// Compares two shapes at sampled live points >= 2 that satisfy the guards known so far; at 0 and 1 the
+// exporter's sizes may be wrong, ours win. Returns the first point at which they differ, as text.
+class ShapeSampler {
+ public:
+  explicit ShapeSampler(const ir::Graph& graph) : graph_(graph) {}
+  std::string FirstDifference(const ir::Dims& ours, const ir::Dims& theirs);
+
+ private:
+  void Prepare();
+  const ir::Graph& graph_;
+  std::vector<std::vector<int64_t>> points_;
+  size_t symbols_seen_ = 0;
+};
+
+}  // namespace liveshape::import

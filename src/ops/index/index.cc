@@ -1,0 +1,91 @@
+#include "ops/index/index.h"
+
+#include "ops/forms.h"
+#include "ops/ops.h"
+
+namespace liveshape::ops {
+
+Result<Dims> IndexedDims(const InferContext& c, const Dims& x, size_t first_index) {
+  LS_ASSIGN_OR_RETURN(std::vector<int64_t> axes, NeedAttr<std::vector<int64_t>>(c, "axes"));
+  if (axes.empty() || c.inputs.size() != first_index + axes.size())
+    return InvalidArgument("{} axes for {} inputs", axes.size(), c.inputs.size());
+  bool adjacent = true;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (axes[i] < 0 || axes[i] >= static_cast<int64_t>(x.size()) || (i && axes[i] <= axes[i - 1]))
+      return InvalidArgument("axes must ascend inside rank {}", x.size());
+    adjacent = adjacent && axes[i] == axes[0] + static_cast<int64_t>(i);
+    if (!c.has(first_index + i)) return InvalidArgument("index {} is missing", i);
+    const TensorType& index = c.in(first_index + i);
+    if (index.dtype != DType::kI64 && index.dtype != DType::kI32)
+      return InvalidArgument("index {} must be i64 or i32, is {}", i, Name(index.dtype));
+    if (!MayEqual(c.table, index.dims, c.in(first_index).dims))
+      return InvalidArgument("indices must have equal dims");
+  }
+  Dims dims;
+  size_t position = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (std::find(axes.begin(), axes.end(), static_cast<int64_t>(i)) != axes.end()) continue;
+    dims.push_back(x[i]);
+    if (adjacent && static_cast<int64_t>(i) < axes[0]) position = dims.size();
+  }
+  const Dims& index = c.in(first_index).dims;
+  dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(position), index.begin(), index.end());
+  return dims;
+}
+
+IndexArgs ReadIndices(AtenCall& c, ValueId x, const std::vector<ValueId>& indices) {
+  IndexArgs args;
+  Dims dims;
+  for (size_t i = 0; i < indices.size(); ++i) {
+    if (indices[i] == ir::kNoValue) continue;
+    const DType t = c.TypeOf(indices[i]);
+    if (t == DType::kBool || t == DType::kU8)
+      c.Fail(Unsupported("an index of dtype {}: its size would be born from data", Name(t)));
+    args.axes.push_back(static_cast<int64_t>(i));
+    args.tensors.push_back(t == DType::kI32 ? indices[i] : c.Cast(indices[i], DType::kI64));
+    dims = c.Broadcast(dims, c.DimsOf(indices[i]));
+  }
+  if (args.axes.empty()) c.Fail(InvalidArgument("no index tensor given"));
+  if (indices.size() > c.DimsOf(x).size()) c.Fail(InvalidArgument("more indices than dims"));
+  for (ValueId& t : args.tensors) t = c.Expand(t, dims);
+  return args;
+}
+
+namespace {
+
+Types Infer(const InferContext& c) {
+  LS_RETURN_IF_ERROR(NeedInputs(c, 2, SIZE_MAX));
+  LS_ASSIGN_OR_RETURN(Dims dims, IndexedDims(c, c.in(0).dims, 1));
+  return std::vector<TensorType>{{c.in(0).dtype, std::move(dims)}};
+}
+
+ValueId EmitIndex(AtenCall& c, ValueId x, IndexArgs args) {
+  std::vector<ValueId> inputs = {x};
+  inputs.insert(inputs.end(), args.tensors.begin(), args.tensors.end());
+  return c.Emit(kIndex, std::move(inputs), {{"axes", std::move(args.axes)}});
+}
+
+std::vector<ValueId> Index(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  return {EmitIndex(c, x, ReadIndices(c, x, c.Tensors("indices")))};
+}
+
+std::vector<ValueId> IndexSelect(AtenCall& c) {
+  ValueId x = c.Tensor("self"), index = c.Tensor("index");
+  const int64_t rank = c.Rank(x), dim = c.Axis("dim", rank);
+  if (rank == 0) c.Fail(Unsupported("index_select of a 0-d tensor"));
+  if (c.ok() && c.Rank(index) == 0) index = c.Unsqueeze(index, 0);
+  return {EmitIndex(c, x, {{dim}, {index}})};
+}
+
+const AtenForm kForms[] = {
+    {"aten.index.Tensor", Index},
+    {"aten.index_select.default", IndexSelect},
+};
+
+}  // namespace
+
+const ir::OpDef kIndex = {.name = "index", .infer = Infer};
+LS_DEFINE_FORMS(Index, kForms)
+
+}  // namespace liveshape::ops

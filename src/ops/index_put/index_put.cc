@@ -1,0 +1,61 @@
+#include "ops/forms.h"
+#include "ops/index/index.h"
+#include "ops/ops.h"
+
+namespace liveshape::ops {
+namespace {
+
+Types Infer(const InferContext& c) {
+  LS_RETURN_IF_ERROR(NeedInputs(c, 3, SIZE_MAX));
+  LS_RETURN_IF_ERROR(NeedAttr<int64_t>(c, "accumulate").status());
+  LS_ASSIGN_OR_RETURN(Dims dims, IndexedDims(c, c.in(0).dims, 2));
+  if (c.in(1).dtype != c.in(0).dtype || !MayEqual(c.table, c.in(1).dims, dims))
+    return InvalidArgument("values are {}, should be {}", ir::ToString(c.in(1)),
+                           ir::ToString(TensorType{c.in(0).dtype, dims}));
+  return std::vector<TensorType>{c.in(0)};
+}
+
+ValueId EmitPut(AtenCall& c, ValueId base, ValueId values, IndexArgs args, bool accumulate) {
+  if (!c.ok()) return base;
+  // The dims that values must have are those of the read x[indices]: ask the one rule for them.
+  ir::Node probe{.op = &kIndexPut, .attrs = {{"axes", args.axes}}};
+  std::vector<const ir::TensorType*> types = {&c.Type(base), &c.Type(values)};
+  for (ValueId t : args.tensors) types.push_back(&c.Type(t));
+  auto dims = IndexedDims({c.table(), probe, types}, c.DimsOf(base), 2);
+  if (!dims.ok()) {
+    c.Fail(std::move(dims).status());
+    return base;
+  }
+  std::vector<ValueId> inputs = {base, c.Expand(c.Cast(values, c.TypeOf(base)), *dims)};
+  inputs.insert(inputs.end(), args.tensors.begin(), args.tensors.end());
+  return c.Emit(kIndexPut, std::move(inputs),
+                {{"axes", std::move(args.axes)}, {"accumulate", int64_t{accumulate}}});
+}
+
+std::vector<ValueId> IndexPut(AtenCall& c) {
+  ValueId base = c.Tensor("self"), values = c.Tensor("values");
+  IndexArgs args = ReadIndices(c, base, c.Tensors("indices"));
+  c.Ignore({"unsafe"});
+  return {EmitPut(c, base, values, std::move(args), c.BoolOr("accumulate", false))};
+}
+
+std::vector<ValueId> IndexCopy(AtenCall& c) {
+  ValueId base = c.Tensor("self"), index = c.Tensor("index"), source = c.Tensor("source");
+  const int64_t rank = c.Rank(base), dim = c.Axis("dim", rank);
+  if (rank == 0) c.Fail(Unsupported("index_copy into a 0-d tensor"));
+  if (c.ok() && c.Rank(index) == 0) index = c.Unsqueeze(index, 0);
+  return {EmitPut(c, base, source, {{dim}, {index}}, false)};
+}
+
+const AtenForm kForms[] = {
+    {"aten.index_put.default", IndexPut},
+    {"aten._unsafe_index_put.default", IndexPut},
+    {"aten.index_copy.default", IndexCopy},
+};
+
+}  // namespace
+
+const ir::OpDef kIndexPut = {.name = "index_put", .infer = Infer, .in_place_input = 0};
+LS_DEFINE_FORMS(IndexPut, kForms)
+
+}  // namespace liveshape::ops

@@ -1,0 +1,72 @@
+// The canonical ops: what every importer lowers to and every backend implements. The folder of each
+// holds its definition; the comment here is its contract (inputs, then attributes).
+//
+// Conventions: dims and axes in attributes are non-negative and in range; broadcasting is explicit
+// (`expand`), so inputs that must match have equal dims; dtypes are already promoted (`cast` inside a
+// pointwise program). Sizes are `Exprs`. An index out of range is an error of the run.
+#pragma once
+
+#include <span>
+
+#include "ir/op.h"
+
+namespace liveshape::ops {
+
+// (inputs...) program, dims: Exprs. Every input has dims `dims`. See ir/pointwise.h.
+extern const ir::OpDef kPointwise;
+
+// Views: no work where strides can say it, else the planner makes a copy.
+extern const ir::OpDef kReshape;  // (x) sizes: Exprs, numel preserved
+extern const ir::OpDef kPermute;  // (x) perm: Ints
+extern const ir::OpDef kSlice;    // (x) dim: Int, start: Exprs[1], length: Exprs[1], step: Int (> 0)
+extern const ir::OpDef kExpand;   // (x) sizes: Exprs; a dim that is the constant 1 is repeated, new dims lead
+
+extern const ir::OpDef kCopy;     // (x) the same values, row-major and dense
+
+// (x [..., K], w [N, K], bias [N]?) -> [..., N]: x @ w.T + bias
+extern const ir::OpDef kLinear;
+// (a [B..., M, K], b [B..., K, N]) -> [B..., M, N]
+extern const ir::OpDef kMatmul;
+
+// (x) dim: Int, all_masked: String: what a row of only -inf gives: "nan" as torch.softmax, or "zero"
+extern const ir::OpDef kSoftmax;
+// (x [..., D], weight [D]?) eps: Float. x * rsqrt(mean(x^2) + eps), rounded to x's dtype, times weight
+extern const ir::OpDef kRmsNorm;
+// (x [..., D], weight [D]?, bias [D]?) eps: Float
+extern const ir::OpDef kLayerNorm;
+
+// (x) kind: String in sum, mean, prod, max, min, any, all; dims: Ints ascending; keepdim: Int
+// sum and prod of integers or bool give i64; any and all give bool
+extern const ir::OpDef kReduce;
+extern const ir::OpDef kCumsum;  // (x) dim: Int; integers and bool give i64
+
+// (q [B,H,S,D], k [B,G,T,D], v [B,G,T,E], mask [B,H,S,T]?, row_limits i64 [B,H,S]?) -> [B,H,S,E]
+//   scale: Float; limit: Exprs[1]?; all_masked: String "zero", "mean" or "nan"
+// H is a multiple of G (grouped queries). Row i sees the first n keys: n = T, or with `limit`
+// min(T, max(0, limit + i)), or with row_limits min(T, max(0, row_limits[b,h,i])); of these, a bool mask
+// keeps where true, a float mask is added to the scaled score. A row that sees no key (also: every
+// visible score is -inf) gives zeros, NaN, or the mean of v over all T keys.
+extern const ir::OpDef kAttention;
+
+// (x [..., D], cos, sin) all of x's dims; x * cos + rotate_half(x) * sin,
+// rotate_half(x) = cat(-x[D/2:], x[:D/2]) on the last dim
+extern const ir::OpDef kRope;
+
+// (weight [V, D], ids i64|i32 [...]) -> [..., D]
+extern const ir::OpDef kEmbedding;
+// (x, index...) axes: Ints ascending, one an index. All indices i64|i32 with equal dims I.
+// Axes adjacent: I replaces them in place; else I leads, as torch does. Negative indices wrap.
+extern const ir::OpDef kIndex;
+// (base, values, index...) axes, accumulate: Int. values has the dims that kIndex would give
+extern const ir::OpDef kIndexPut;
+// (base, source) sizes, strides: Exprs, offset: Exprs[1]. Writes source [sizes] to that strided place
+// of the row-major base: slice_scatter, select_scatter, and writes through any view
+extern const ir::OpDef kViewWrite;
+
+extern const ir::OpDef kCat;  // (x...) dim: Int
+
+// All of them: one line an op. Lookup by name for the artifact loader.
+std::span<const ir::OpDef* const> All();
+const ir::OpDef* Find(std::string_view name);
+
+}  // namespace liveshape::ops

@@ -1,0 +1,363 @@
+// ATen's pointwise targets, one line each, and the few that need more than an instruction.
+#include <bit>
+#include <cmath>
+
+#include "ops/aten.h"
+#include "ops/forms.h"
+#include "ops/ops.h"
+
+namespace liveshape::ops {
+namespace {
+
+using Values = std::vector<ValueId>;
+using Operand = AtenCall::Operand;
+
+template <PwOp op>
+Values Unary(AtenCall& c) {
+  return {c.Unary(op, c.Tensor("self"))};
+}
+
+template <PwOp op>
+Values Binary(AtenCall& c) {
+  Operand a = c.Arg("self"), b = c.Arg("other");
+  return {c.Binary(op, a, b)};
+}
+
+// add, sub, rsub: alpha scales the second operand.
+template <PwOp op, bool reversed>
+Values Scaled(AtenCall& c) {
+  Operand a = c.Arg("self"), b = c.Arg("other");
+  if (c.Given("alpha")) {
+    Operand alpha = c.Arg("alpha");
+    if (!(alpha.integer ? alpha.integer.is_int(1) : alpha.number == 1)) {
+      const DType t = c.Promote({a, b, alpha});
+      b = c.Of(c.Pointwise(PwOp::kMul, {b, alpha}, t, t));
+    }
+  }
+  c.Ignore({"alpha"});
+  return {reversed ? c.Binary(op, b, a) : c.Binary(op, a, b)};
+}
+
+Values Div(AtenCall& c) {
+  Operand a = c.Arg("self"), b = c.Arg("other");
+  const std::string mode = c.StringOr("rounding_mode", "");
+  DType t = c.Promote({a, b});
+  if (mode == "floor") return {c.Pointwise(PwOp::kFloorDiv, {a, b}, t, t)};
+  if (mode == "trunc") return {c.Pointwise(PwOp::kTruncDiv, {a, b}, t, t)};
+  if (!IsFloat(t)) t = DType::kF32;
+  return {c.Pointwise(PwOp::kDiv, {a, b}, t, t)};
+}
+
+Values Pow(AtenCall& c) {
+  Operand a = c.Arg("self"), b = c.Arg("exponent");
+  if (!a.is_number() && b.is_number() && (b.integer ? b.integer.is_int(2) : b.number == 2) &&
+      (IsFloat(a.dtype) || b.integer))
+    return {c.Unary(PwOp::kSquare, a.tensor)};
+  return {c.Binary(PwOp::kPow, a, b)};
+}
+
+template <PwOp op>
+Values Logical(AtenCall& c) {
+  Operand a = c.Arg("self"), b = c.Arg("other");
+  return {c.Pointwise(op, {a, b}, DType::kBool, DType::kBool)};
+}
+
+Values LogicalNot(AtenCall& c) {
+  return {c.Pointwise(PwOp::kNot, {c.Of(c.Tensor("self"))}, DType::kBool, DType::kBool)};
+}
+
+template <PwOp op>
+Values Test(AtenCall& c) {  // isnan, isinf
+  ValueId x = c.Tensor("self");
+  const DType t = IsFloat(c.TypeOf(x)) ? c.TypeOf(x) : DType::kF32;
+  return {c.Pointwise(op, {c.Of(x)}, t, DType::kBool)};
+}
+
+Values Where(AtenCall& c) {
+  Operand condition = c.Arg("condition"), a = c.Arg("self"), b = c.Arg("other");
+  const DType t = c.Promote({a, b});
+  return {c.Pointwise(PwOp::kWhere, {condition, a, b}, t, t)};
+}
+
+Values MaskedFill(AtenCall& c) {
+  ValueId x = c.Tensor("self"), mask = c.Tensor("mask");
+  const DType t = c.TypeOf(x);
+  return {c.Pointwise(PwOp::kWhere, {c.Of(mask), c.Arg("value"), c.Of(x)}, t, t)};
+}
+
+Values Clamp(AtenCall& c) {
+  Operand x = c.Of(c.Tensor("self"));
+  if (c.Given("min")) x = c.Of(c.Binary(PwOp::kMax, x, c.Arg("min")));
+  if (c.Given("max")) x = c.Of(c.Binary(PwOp::kMin, x, c.Arg("max")));
+  c.Ignore({"min", "max"});
+  return {x.tensor};
+}
+
+Values Gelu(AtenCall& c) {
+  const bool tanh = c.StringOr("approximate", "none") == "tanh";
+  return {c.Unary(tanh ? PwOp::kGeluTanh : PwOp::kGelu, c.Tensor("self"))};
+}
+
+// to.dtype, _to_copy, to.dtype_layout, type_as ...: only the dtype matters to values.
+Values To(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  const DType t = c.TypeOr("dtype", c.TypeOf(x));
+  c.Ignore({"device", "layout", "pin_memory", "non_blocking", "copy", "memory_format"});
+  return {c.Cast(x, t)};
+}
+
+Values TypeAs(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  return {c.Cast(x, c.TypeOf(c.Tensor("other")))};
+}
+
+template <DType t>
+Values CastTo(AtenCall& c) {
+  return {c.Cast(c.Tensor("self"), t)};
+}
+
+void IgnorePlacement(AtenCall& c) { c.Ignore({"layout", "device", "pin_memory", "memory_format", "names"}); }
+
+ValueId Filled(AtenCall& c, const Dims& dims, DType dtype, const Operand& value) {
+  if (value.integer && !value.integer.is_float_valued()) return c.FullInt(dims, dtype, value.integer);
+  return c.Full(dims, dtype, value.number);
+}
+
+Values Full(AtenCall& c) {
+  Dims sizes = c.Sizes("size");
+  Operand value = c.Arg("fill_value");
+  IgnorePlacement(c);
+  return {Filled(c, sizes, c.TypeOr("dtype", value.dtype), value)};
+}
+
+Values FullLike(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  Operand value = c.Arg("fill_value");
+  IgnorePlacement(c);
+  return {Filled(c, c.DimsOf(x), c.TypeOr("dtype", c.TypeOf(x)), value)};
+}
+
+template <int value>
+Values Constant(AtenCall& c) {  // zeros, ones, empty
+  Dims sizes = c.Sizes("size");
+  IgnorePlacement(c);
+  return {c.Full(sizes, c.TypeOr("dtype", DType::kF32), value)};
+}
+
+template <int value>
+Values ConstantLike(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  IgnorePlacement(c);
+  return {c.Full(c.DimsOf(x), c.TypeOr("dtype", c.TypeOf(x)), value)};
+}
+
+template <int value>
+Values NewConstant(AtenCall& c) {  // new_zeros, new_ones
+  ValueId x = c.Tensor("self");
+  Dims sizes = c.Sizes("size");
+  IgnorePlacement(c);
+  return {c.Full(sizes, c.TypeOr("dtype", c.TypeOf(x)), value)};
+}
+
+Values NewFull(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  Dims sizes = c.Sizes("size");
+  Operand value = c.Arg("fill_value");
+  IgnorePlacement(c);
+  return {Filled(c, sizes, c.TypeOr("dtype", c.TypeOf(x)), value)};
+}
+
+Values Fill(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  Operand value = c.Arg("value");
+  if (value.is_number()) return {Filled(c, c.DimsOf(x), c.TypeOf(x), value)};
+  return {c.Expand(c.Cast(value.tensor, c.TypeOf(x)), c.DimsOf(x))};
+}
+
+Values ScalarTensor(AtenCall& c) {
+  Operand value = c.Arg("s");
+  IgnorePlacement(c);
+  return {Filled(c, {}, c.TypeOr("dtype", DType::kF32), value)};
+}
+
+// start + step * i. Integers stay exact; floats are computed in double as torch does on the CPU.
+Values Arange(AtenCall& c) {
+  sym::Table& t = c.table();
+  Operand start = c.Given("start") ? c.Arg("start") : c.Number(t.Int(0));
+  Operand step = c.Given("step") ? c.Arg("step") : c.Number(t.Int(1));
+  Operand end = c.Arg("end");
+  IgnorePlacement(c);
+  if (!c.ok()) return {ir::kNoValue};
+  const bool integers = start.integer && step.integer && end.integer;
+  const DType dtype = c.TypeOr("dtype", integers ? DType::kI64 : DType::kF32);
+  Expr length;
+  if (integers) {
+    length = sym::Max(t.Int(0), step.integer.is_int(1) ? end.integer - start.integer
+                                                       : sym::CeilDiv(end.integer - start.integer, step.integer));
+  } else {
+    auto number = [&](const Operand& o) {
+      if (o.integer && !o.integer.is_int()) c.Fail(Unsupported("arange of floats with a dynamic size"));
+      return o.integer && o.integer.is_int() ? static_cast<double>(o.integer.value()) : o.number;
+    };
+    const double count = std::ceil((number(end) - number(start)) / number(step));
+    length = t.Int(count > 0 ? static_cast<int64_t>(count) : 0);
+  }
+  const DType compute = integers ? DType::kI64 : DType::kF64;
+  ir::PointwiseProgram p;
+  auto push = [&](ir::PwInstr instr) {
+    p.code.push_back(instr);
+    return static_cast<uint32_t>(p.code.size() - 1);
+  };
+  auto number = [&](const Operand& o) {
+    if (o.integer && !o.integer.is_int()) {
+      p.scalars.push_back(o.integer);
+      return push({.op = PwOp::kScalar, .dtype = DType::kI64, .imm = static_cast<int64_t>(p.scalars.size()) - 1});
+    }
+    const double value = o.integer ? static_cast<double>(o.integer.value()) : o.number;
+    return push({.op = PwOp::kConst, .dtype = compute,
+                 .imm = integers ? o.integer.value() : std::bit_cast<int64_t>(value)});
+  };
+  uint32_t x = push({.op = PwOp::kIota, .dtype = DType::kI64, .imm = 0});
+  if (!integers) x = push({.op = PwOp::kCast, .dtype = compute, .a = x});
+  if (!step.integer || !step.integer.is_int(1)) {
+    const uint32_t s = number(step);
+    x = push({.op = PwOp::kMul, .dtype = compute, .a = x, .b = s});
+  }
+  if (!start.integer || !start.integer.is_int(0)) {
+    const uint32_t s = number(start);
+    x = push({.op = PwOp::kAdd, .dtype = compute, .a = x, .b = s});
+  }
+  if (compute != dtype) push({.op = PwOp::kCast, .dtype = dtype, .a = x});
+  return {c.Emit(kPointwise, {}, {{"program", std::move(p)}, {"dims", Dims{length}}})};
+}
+
+Values Dropout(AtenCall& c) {
+  if (c.BoolOr("train", false)) c.Fail(Unsupported("dropout in training mode: export model.eval()"));
+  c.Ignore({"p"});
+  return {c.Tensor("input")};
+}
+
+const AtenForm kForms[] = {
+    {"aten.add.Tensor", Scaled<PwOp::kAdd, false>},
+    {"aten.add.Scalar", Scaled<PwOp::kAdd, false>},
+    {"aten.sub.Tensor", Scaled<PwOp::kSub, false>},
+    {"aten.sub.Scalar", Scaled<PwOp::kSub, false>},
+    {"aten.rsub.Tensor", Scaled<PwOp::kSub, true>},
+    {"aten.rsub.Scalar", Scaled<PwOp::kSub, true>},
+    {"aten.mul.Tensor", Binary<PwOp::kMul>},
+    {"aten.mul.Scalar", Binary<PwOp::kMul>},
+    {"aten.div.Tensor", Div},
+    {"aten.div.Scalar", Div},
+    {"aten.div.Tensor_mode", Div},
+    {"aten.div.Scalar_mode", Div},
+    {"aten.floor_divide.default", Binary<PwOp::kFloorDiv>},
+    {"aten.floor_divide.Scalar", Binary<PwOp::kFloorDiv>},
+    {"aten.remainder.Tensor", Binary<PwOp::kRemainder>},
+    {"aten.remainder.Scalar", Binary<PwOp::kRemainder>},
+    {"aten.fmod.Tensor", Binary<PwOp::kFmod>},
+    {"aten.fmod.Scalar", Binary<PwOp::kFmod>},
+    {"aten.pow.Tensor_Scalar", Pow},
+    {"aten.pow.Tensor_Tensor", Pow},
+    {"aten.pow.Scalar", Pow},
+    {"aten.minimum.default", Binary<PwOp::kMin>},
+    {"aten.maximum.default", Binary<PwOp::kMax>},
+    {"aten.clamp.default", Clamp},
+    {"aten.clamp.Tensor", Clamp},
+    {"aten.clamp_min.default", Clamp},
+    {"aten.clamp_max.default", Clamp},
+    {"aten.eq.Tensor", Binary<PwOp::kEq>},
+    {"aten.eq.Scalar", Binary<PwOp::kEq>},
+    {"aten.ne.Tensor", Binary<PwOp::kNe>},
+    {"aten.ne.Scalar", Binary<PwOp::kNe>},
+    {"aten.lt.Tensor", Binary<PwOp::kLt>},
+    {"aten.lt.Scalar", Binary<PwOp::kLt>},
+    {"aten.le.Tensor", Binary<PwOp::kLe>},
+    {"aten.le.Scalar", Binary<PwOp::kLe>},
+    {"aten.gt.Tensor", Binary<PwOp::kGt>},
+    {"aten.gt.Scalar", Binary<PwOp::kGt>},
+    {"aten.ge.Tensor", Binary<PwOp::kGe>},
+    {"aten.ge.Scalar", Binary<PwOp::kGe>},
+    {"aten.logical_and.default", Logical<PwOp::kAnd>},
+    {"aten.logical_or.default", Logical<PwOp::kOr>},
+    {"aten.logical_xor.default", Logical<PwOp::kXor>},
+    {"aten.logical_not.default", LogicalNot},
+    {"aten.bitwise_and.Tensor", Binary<PwOp::kAnd>},
+    {"aten.bitwise_and.Scalar", Binary<PwOp::kAnd>},
+    {"aten.bitwise_or.Tensor", Binary<PwOp::kOr>},
+    {"aten.bitwise_or.Scalar", Binary<PwOp::kOr>},
+    {"aten.bitwise_xor.Tensor", Binary<PwOp::kXor>},
+    {"aten.bitwise_xor.Scalar", Binary<PwOp::kXor>},
+    {"aten.__and__.Tensor", Binary<PwOp::kAnd>},
+    {"aten.__or__.Tensor", Binary<PwOp::kOr>},
+    {"aten.bitwise_not.default", Unary<PwOp::kNot>},
+    {"aten.bitwise_left_shift.Tensor", Binary<PwOp::kShiftLeft>},
+    {"aten.bitwise_left_shift.Tensor_Scalar", Binary<PwOp::kShiftLeft>},
+    {"aten.bitwise_right_shift.Tensor", Binary<PwOp::kShiftRight>},
+    {"aten.bitwise_right_shift.Tensor_Scalar", Binary<PwOp::kShiftRight>},
+    {"aten.neg.default", Unary<PwOp::kNeg>},
+    {"aten.abs.default", Unary<PwOp::kAbs>},
+    {"aten.sign.default", Unary<PwOp::kSign>},
+    {"aten.square.default", Unary<PwOp::kSquare>},
+    {"aten.sqrt.default", Unary<PwOp::kSqrt>},
+    {"aten.rsqrt.default", Unary<PwOp::kRsqrt>},
+    {"aten.reciprocal.default", Unary<PwOp::kReciprocal>},
+    {"aten.exp.default", Unary<PwOp::kExp>},
+    {"aten.exp2.default", Unary<PwOp::kExp2>},
+    {"aten.expm1.default", Unary<PwOp::kExpm1>},
+    {"aten.log.default", Unary<PwOp::kLog>},
+    {"aten.log2.default", Unary<PwOp::kLog2>},
+    {"aten.log1p.default", Unary<PwOp::kLog1p>},
+    {"aten.sin.default", Unary<PwOp::kSin>},
+    {"aten.cos.default", Unary<PwOp::kCos>},
+    {"aten.tan.default", Unary<PwOp::kTan>},
+    {"aten.tanh.default", Unary<PwOp::kTanh>},
+    {"aten.erf.default", Unary<PwOp::kErf>},
+    {"aten.sigmoid.default", Unary<PwOp::kSigmoid>},
+    {"aten.silu.default", Unary<PwOp::kSilu>},
+    {"aten.gelu.default", Gelu},
+    {"aten.relu.default", Unary<PwOp::kRelu>},
+    {"aten.floor.default", Unary<PwOp::kFloor>},
+    {"aten.ceil.default", Unary<PwOp::kCeil>},
+    {"aten.trunc.default", Unary<PwOp::kTrunc>},
+    {"aten.round.default", Unary<PwOp::kRound>},
+    {"aten.isnan.default", Test<PwOp::kIsNan>},
+    {"aten.isinf.default", Test<PwOp::kIsInf>},
+    {"aten.where.self", Where},
+    {"aten.where.ScalarSelf", Where},
+    {"aten.where.ScalarOther", Where},
+    {"aten.where.Scalar", Where},
+    {"aten.masked_fill.Scalar", MaskedFill},
+    {"aten.masked_fill.Tensor", MaskedFill},
+    {"aten.to.dtype", To},
+    {"aten.to.dtype_layout", To},
+    {"aten.to.device", To},
+    {"aten._to_copy.default", To},
+    {"aten.type_as.default", TypeAs},
+    {"aten.to.other", TypeAs},
+    {"aten.full.default", Full},
+    {"aten.full_like.default", FullLike},
+    {"aten.zeros.default", Constant<0>},
+    {"aten.ones.default", Constant<1>},
+    {"aten.empty.memory_format", Constant<0>},
+    {"aten.zeros_like.default", ConstantLike<0>},
+    {"aten.ones_like.default", ConstantLike<1>},
+    {"aten.empty_like.default", ConstantLike<0>},
+    {"aten.new_zeros.default", NewConstant<0>},
+    {"aten.new_ones.default", NewConstant<1>},
+    {"aten.new_empty.default", NewConstant<0>},
+    {"aten.new_full.default", NewFull},
+    {"aten.fill.Scalar", Fill},
+    {"aten.fill.Tensor", Fill},
+    {"aten.zero.default", ConstantLike<0>},
+    {"aten.scalar_tensor.default", ScalarTensor},
+    {"aten.arange.default", Arange},
+    {"aten.arange.start", Arange},
+    {"aten.arange.start_step", Arange},
+    {"aten.dropout.default", Dropout},
+};
+
+}  // namespace
+
+LS_DEFINE_FORMS(Pointwise, kForms)
+
+}  // namespace liveshape::ops

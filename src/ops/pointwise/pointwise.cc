@@ -1,0 +1,23 @@
+#include "ops/ops.h"
+#include "ops/rules.h"
+
+namespace liveshape::ops {
+namespace {
+
+// Well-formedness of the program itself (operands, immediates) is checked by ir::Verify.
+Types Infer(const InferContext& c) {
+  LS_ASSIGN_OR_RETURN(Dims dims, NeedAttr<Dims>(c, "dims"));
+  const ir::Attr* attr = c.node.Find("program");
+  const auto* program = attr ? std::get_if<ir::PointwiseProgram>(attr) : nullptr;
+  if (program == nullptr || program->code.empty()) return InvalidArgument("no program");
+  for (size_t i = 0; i < c.inputs.size(); ++i)
+    if (!c.has(i) || !MayEqual(c.table, c.in(i).dims, dims))
+      return InvalidArgument("input {} has not the output's dims", i);
+  return std::vector<TensorType>{{program->code.back().dtype, std::move(dims)}};
+}
+
+}  // namespace
+
+const ir::OpDef kPointwise = {.name = "pointwise", .infer = Infer};
+
+}  // namespace liveshape::ops

@@ -1,0 +1,71 @@
+// Small checks that shape rules share.
+#pragma once
+
+#include "ir/op.h"
+
+namespace liveshape::ops {
+
+using ir::Dims;
+using ir::InferContext;
+using ir::TensorType;
+using Types = Result<std::vector<TensorType>>;
+using sym::Expr;
+
+// `a` and `b` may be equal: false only where they provably differ for every live shape.
+inline bool MayEqual(sym::Table& table, Expr a, Expr b) {
+  return a == b || table.IsTrue(sym::Eq(a, b)) != sym::Tri::kNo;
+}
+inline bool MayEqual(sym::Table& table, const Dims& a, const Dims& b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i)
+    if (!MayEqual(table, a[i], b[i])) return false;
+  return true;
+}
+
+inline Status NeedInputs(const InferContext& c, size_t required, size_t at_most) {
+  if (c.inputs.size() < required || c.inputs.size() > at_most)
+    return InvalidArgument("takes {} to {} inputs, has {}", required, at_most, c.inputs.size());
+  for (size_t i = 0; i < required; ++i)
+    if (!c.has(i)) return InvalidArgument("input {} is missing", i);
+  return {};
+}
+
+inline Status NeedRank(const InferContext& c, size_t input, size_t at_least) {
+  if (c.in(input).dims.size() < at_least)
+    return InvalidArgument("input {} needs rank {} or more, has {}", input, at_least,
+                           c.in(input).dims.size());
+  return {};
+}
+
+inline Status NeedFloat(const InferContext& c, size_t input) {
+  if (!IsFloat(c.in(input).dtype))
+    return InvalidArgument("input {} must be float, is {}", input, Name(c.in(input).dtype));
+  return {};
+}
+
+// The attribute as a T, or an error that names it: shape rules also guard against hostile artifacts.
+template <typename T>
+Result<T> NeedAttr(const InferContext& c, std::string_view name) {
+  const ir::Attr* attr = c.node.Find(name);
+  if (attr == nullptr) return InvalidArgument("attribute `{}` is missing", name);
+  const T* value = std::get_if<T>(attr);
+  if (value == nullptr) return InvalidArgument("attribute `{}` has the wrong type", name);
+  return *value;
+}
+
+// An axis attribute inside [0, rank).
+inline Result<int64_t> NeedAxis(const InferContext& c, std::string_view name, size_t rank) {
+  LS_ASSIGN_OR_RETURN(int64_t axis, NeedAttr<int64_t>(c, name));
+  if (axis < 0 || axis >= static_cast<int64_t>(rank))
+    return InvalidArgument("attribute `{}` = {} is not a dim of rank {}", name, axis, rank);
+  return axis;
+}
+
+// One expression, as attributes hold scalars.
+inline Result<Expr> NeedExpr(const InferContext& c, std::string_view name) {
+  LS_ASSIGN_OR_RETURN(std::vector<Expr> list, NeedAttr<std::vector<Expr>>(c, name));
+  if (list.size() != 1 || !list[0]) return InvalidArgument("attribute `{}` must be one size", name);
+  return list[0];
+}
+
+}  // namespace liveshape::ops

@@ -1,0 +1,75 @@
+// Every op, one line each; every folder's ATen forms, one line each.
+#include <string_view>
+#include <unordered_map>
+
+#include "ops/forms.h"
+#include "ops/ops.h"
+
+namespace liveshape::ops {
+
+std::span<const ir::OpDef* const> All() {
+  static constexpr const ir::OpDef* kOps[] = {
+      &kAttention,
+      &kCat,
+      &kCopy,
+      &kCumsum,
+      &kEmbedding,
+      &kExpand,
+      &kIndex,
+      &kIndexPut,
+      &kLayerNorm,
+      &kLinear,
+      &kMatmul,
+      &kPermute,
+      &kPointwise,
+      &kReduce,
+      &kReshape,
+      &kRmsNorm,
+      &kRope,
+      &kSlice,
+      &kSoftmax,
+      &kViewWrite,
+  };
+  return kOps;
+}
+
+const ir::OpDef* Find(std::string_view name) {
+  for (const ir::OpDef* op : All())
+    if (name == op->name) return op;
+  return nullptr;
+}
+
+std::vector<const AtenForm*> AllForms() {
+  std::vector<const AtenForm*> forms;
+  for (std::span<const AtenForm> folder : {
+           AttentionForms(),
+           CatForms(),
+           CumsumForms(),
+           EmbeddingForms(),
+           IndexForms(),
+           IndexPutForms(),
+           LayerNormForms(),
+           LinearForms(),
+           MatmulForms(),
+           PointwiseForms(),
+           ReduceForms(),
+           RmsNormForms(),
+           SoftmaxForms(),
+           ViewForms(),
+           ViewWriteForms(),
+       })
+    for (const AtenForm& form : folder) forms.push_back(&form);
+  return forms;
+}
+
+const AtenForm* FindForm(std::string_view target) {
+  static const auto* const by_target = [] {
+    auto* map = new std::unordered_map<std::string_view, const AtenForm*>();
+    for (const AtenForm* form : AllForms()) map->emplace(form->target, form);
+    return map;
+  }();
+  auto it = by_target->find(target);
+  return it == by_target->end() ? nullptr : it->second;
+}
+
+}  // namespace liveshape::ops

@@ -1,0 +1,320 @@
+// ATen's many names for a view.
+#include "ops/aten.h"
+#include "ops/forms.h"
+#include "ops/ops.h"
+
+namespace liveshape::ops {
+namespace {
+
+using Values = std::vector<ValueId>;
+
+// torch wraps a negative index once and clamps to [0, size].
+Expr ClampIndex(Expr index, Expr size) {
+  sym::Table& t = size.table();
+  const Expr zero = t.Int(0);
+  Expr wrapped = sym::Select(sym::Lt(index, zero), index + size, index);
+  return sym::Max(zero, sym::Min(wrapped, size));
+}
+
+struct SliceBounds {
+  int64_t dim, step;
+  Expr start, length;
+};
+
+SliceBounds ReadSlice(AtenCall& c, ValueId x) {
+  SliceBounds b{c.AxisOr("dim", c.Rank(x), 0), c.IntOr("step", 1), {}, {}};
+  if (c.Rank(x) == 0) c.Fail(InvalidArgument("slice of a 0-d tensor"));
+  if (b.step < 1) c.Fail(Unsupported("slice step {} (torch allows positive steps only)", b.step));
+  if (!c.ok()) return b;
+  const Expr size = c.DimsOf(x)[static_cast<size_t>(b.dim)];
+  b.start = ClampIndex(c.SizeOr("start", c.table().Int(0)), size);
+  Expr end = c.SizeOr("end", size);
+  end = end.is_int(INT64_MAX) ? size : ClampIndex(end, size);
+  b.length = sym::Max(c.table().Int(0), sym::CeilDiv(end - b.start, c.table().Int(b.step)));
+  return b;
+}
+
+Values Slice(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  SliceBounds b = ReadSlice(c, x);
+  return {c.ok() ? c.Slice(x, b.dim, b.start, b.length, b.step) : x};
+}
+
+// One element of a dim: checked, since an index outside would read foreign memory.
+Expr ReadIndex(AtenCall& c, ValueId x, int64_t dim) {
+  const Expr size = c.DimsOf(x)[static_cast<size_t>(dim)];
+  const Expr index = c.Size("index");
+  const Expr wrapped = sym::Select(sym::Lt(index, c.table().Int(0)), index + size, index);
+  const Expr inside = sym::And(sym::Le(c.table().Int(0), wrapped), sym::Lt(wrapped, size));
+  if (!inside.is_int(1))
+    c.graph().guards.push_back({inside, fmt::format("index {} is inside size {} (select)",
+                                                    sym::ToString(index), sym::ToString(size))});
+  return wrapped;
+}
+
+ValueId DropDim(AtenCall& c, ValueId x, int64_t dim) {
+  if (!c.ok()) return x;
+  Dims sizes = c.DimsOf(x);
+  sizes.erase(sizes.begin() + dim);
+  return c.Reshape(x, std::move(sizes));
+}
+
+Values Select(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  const int64_t dim = c.AxisOr("dim", c.Rank(x), 0);
+  if (c.Rank(x) == 0) c.Fail(InvalidArgument("select of a 0-d tensor"));
+  if (!c.ok()) return {x};
+  return {DropDim(c, c.Slice(x, dim, ReadIndex(c, x, dim), c.table().Int(1)), dim)};
+}
+
+// -1 means "what is left". The quotient is taken where it is exact for all live shapes; where that
+// cannot be proven (another size may be 0) the exporter's own size is kept.
+Dims ResolveSizes(AtenCall& c, ValueId x, Dims sizes) {
+  sym::Table& t = c.table();
+  const Expr numel = sym::Product(t, c.DimsOf(x));
+  Expr others = t.Int(1);
+  int64_t open = -1;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i].is_int(-1)) open = static_cast<int64_t>(i);
+    else others = others * sizes[i];
+  }
+  if (open >= 0) {
+    Expr& size = sizes[static_cast<size_t>(open)];
+    const Dims* exported = c.ExportedDims(0);
+    if (auto quotient = t.Quotient(numel, others))
+      size = *quotient;
+    else if (exported && exported->size() == sizes.size())
+      size = (*exported)[static_cast<size_t>(open)];
+    else
+      size = sym::FloorDiv(numel, others);
+    others = others * size;
+  }
+  if (others != numel)
+    c.graph().guards.push_back({sym::Eq(others, numel), fmt::format("a view keeps {} elements",
+                                                                     sym::ToString(numel))});
+  return sizes;
+}
+
+Values View(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  Dims sizes = c.Sizes(c.Given("size") ? "size" : "shape");
+  return {c.ok() ? c.Reshape(x, ResolveSizes(c, x, std::move(sizes))) : x};
+}
+
+Values Flatten(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  const int64_t rank = c.Rank(x);
+  const int64_t start = c.AxisOr("start_dim", rank, 0), end = c.AxisOr("end_dim", rank, -1);
+  if (!c.ok()) return {x};
+  if (rank == 0) return {c.Reshape(x, {c.table().Int(1)})};
+  Dims sizes;
+  for (int64_t i = 0; i < rank; ++i) {
+    Expr d = c.DimsOf(x)[static_cast<size_t>(i)];
+    if (i > start && i <= end) sizes.back() = sizes.back() * d;
+    else sizes.push_back(d);
+  }
+  return {c.Reshape(x, std::move(sizes))};
+}
+
+Values Unflatten(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  const int64_t dim = c.Axis("dim", c.Rank(x));
+  Dims parts = c.Sizes("sizes");
+  if (!c.ok()) return {x};
+  Dims sizes = c.DimsOf(x);
+  sizes.erase(sizes.begin() + dim);
+  sizes.insert(sizes.begin() + dim, parts.begin(), parts.end());
+  return {c.Reshape(x, ResolveSizes(c, x, std::move(sizes)))};
+}
+
+Values Unsqueeze(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  return {c.Unsqueeze(x, c.Axis("dim", c.Rank(x) + 1))};
+}
+
+// Rank is fixed: only a dim that is the constant 1 can be dropped. A symbolic dim would be dropped by
+// torch at the live value 1 and nowhere else, so that value is refused at bind.
+Values Squeeze(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  const int64_t rank = c.Rank(x);
+  std::vector<int64_t> dims;
+  if (c.Given("dim")) {
+    for (int64_t d : c.IntsOr("dim", {})) dims.push_back(c.WrapAxis(d, rank));
+  } else {
+    for (int64_t i = 0; i < rank; ++i) dims.push_back(i);
+  }
+  if (!c.ok() || rank == 0) return {x};
+  Dims sizes;
+  for (int64_t i = 0; i < rank; ++i) {
+    const Expr d = c.DimsOf(x)[static_cast<size_t>(i)];
+    const bool named = std::find(dims.begin(), dims.end(), i) != dims.end();
+    if (named && d.is_int(1)) continue;
+    if (named && c.table().Bounds(d).Contains(1))
+      c.graph().guards.push_back({sym::Ne(d, c.table().Int(1)),
+                                  fmt::format("squeeze would change the rank where {} is 1",
+                                              sym::ToString(d))});
+    sizes.push_back(d);
+  }
+  return {c.Reshape(x, std::move(sizes))};
+}
+
+Values Expand(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  Dims sizes = c.Sizes("size");
+  c.Ignore({"implicit"});
+  if (!c.ok()) return {x};
+  const size_t lead = sizes.size() - c.DimsOf(x).size();
+  for (size_t i = lead; i < sizes.size(); ++i)
+    if (sizes[i].is_int(-1)) sizes[i] = c.DimsOf(x)[i - lead];
+  return {c.Expand(x, sizes)};
+}
+
+Values ExpandAs(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  ValueId other = c.Tensor("other");
+  return {c.ok() ? c.Expand(x, c.DimsOf(other)) : x};
+}
+
+Values Permute(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  std::vector<int64_t> perm;
+  for (int64_t d : c.IntsOr("dims", {})) perm.push_back(c.WrapAxis(d, c.Rank(x)));
+  return {c.ok() ? c.Permute(x, std::move(perm)) : x};
+}
+
+Values Transpose(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  return {c.Transpose(x, c.Axis("dim0", c.Rank(x)), c.Axis("dim1", c.Rank(x)))};
+}
+
+Values TransposeLast(AtenCall& c) {  // t, mT, numpy_T of a matrix
+  ValueId x = c.Tensor("self");
+  const int64_t rank = c.Rank(x);
+  if (c.target() == "aten.numpy_T.default") {
+    std::vector<int64_t> perm;
+    for (int64_t i = rank; i-- > 0;) perm.push_back(i);
+    return {c.Permute(x, std::move(perm))};
+  }
+  return {rank < 2 ? x : c.Transpose(x, rank - 2, rank - 1)};
+}
+
+Values Unbind(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  const int64_t dim = c.AxisOr("dim", c.Rank(x), 0);
+  if (!c.ok()) return {};
+  const Expr size = c.DimsOf(x)[static_cast<size_t>(dim)];
+  if (!size.is_int()) c.Fail(Unsupported("unbind of a dynamic size `{}`", sym::ToString(size)));
+  Values parts;
+  for (int64_t i = 0; c.ok() && i < size.value(); ++i)
+    parts.push_back(DropDim(c, c.Slice(x, dim, c.table().Int(i), c.table().Int(1)), dim));
+  return parts;
+}
+
+Values SplitInto(AtenCall& c, ValueId x, int64_t dim, const Dims& lengths) {
+  Values parts;
+  Expr start = c.table().Int(0);
+  for (Expr length : lengths) {
+    parts.push_back(c.Slice(x, dim, start, length));
+    start = start + length;
+  }
+  return parts;
+}
+
+Values SplitWithSizes(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  Dims lengths = c.Sizes("split_sizes");
+  return SplitInto(c, x, c.AxisOr("dim", c.Rank(x), 0), lengths);
+}
+
+// Pieces of `each`, the last one short; the count is fixed at export, so the size must be a constant or
+// the piece must divide it symbolically.
+Values SplitEvenly(AtenCall& c, ValueId x, int64_t dim, Expr each, int64_t count) {
+  const Expr size = c.DimsOf(x)[static_cast<size_t>(dim)];
+  Dims lengths;
+  Expr rest = size;
+  for (int64_t i = 0; i < count; ++i) {
+    lengths.push_back(i + 1 == count ? rest : sym::Min(each, rest));
+    rest = rest - lengths.back();
+  }
+  return SplitInto(c, x, dim, lengths);
+}
+
+Values Split(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  const int64_t dim = c.AxisOr("dim", c.Rank(x), 0);
+  const Expr each = c.Size("split_size");
+  if (!c.ok()) return {};
+  const Expr count = sym::CeilDiv(c.DimsOf(x)[static_cast<size_t>(dim)], each);
+  if (!count.is_int()) c.Fail(Unsupported("split into `{}` pieces: not a constant", sym::ToString(count)));
+  return c.ok() ? SplitEvenly(c, x, dim, each, count.value()) : Values{};
+}
+
+Values Chunk(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  const int64_t chunks = c.Int("chunks"), dim = c.AxisOr("dim", c.Rank(x), 0);
+  if (!c.ok() || chunks < 1) return {};
+  const Expr size = c.DimsOf(x)[static_cast<size_t>(dim)];
+  const Expr each = sym::CeilDiv(size, c.table().Int(chunks));
+  // torch makes fewer chunks where the size is small: legal only if the count is the same at every size.
+  const Expr count = size.is_int() ? sym::CeilDiv(size, each) : c.table().Int(chunks);
+  return SplitEvenly(c, x, dim, each, count.is_int() ? count.value() : chunks);
+}
+
+Values Same(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  c.Ignore({"memory_format"});
+  return {x};
+}
+
+const AtenForm kForms[] = {
+    {"aten.slice.Tensor", Slice},
+    {"aten.slice_copy.Tensor", Slice},
+    {"aten.select.int", Select},
+    {"aten.select_copy.int", Select},
+    {"aten.view.default", View},
+    {"aten.view_copy.default", View},
+    {"aten.reshape.default", View},
+    {"aten._unsafe_view.default", View},
+    {"aten._reshape_alias.default", View},
+    {"aten.flatten.using_ints", Flatten},
+    {"aten.unflatten.int", Unflatten},
+    {"aten.unsqueeze.default", Unsqueeze},
+    {"aten.unsqueeze_copy.default", Unsqueeze},
+    {"aten.squeeze.default", Squeeze},
+    {"aten.squeeze.dim", Squeeze},
+    {"aten.squeeze.dims", Squeeze},
+    {"aten.squeeze_copy.dims", Squeeze},
+    {"aten.expand.default", Expand},
+    {"aten.expand_copy.default", Expand},
+    {"aten.broadcast_to.default", Expand},
+    {"aten.expand_as.default", ExpandAs},
+    {"aten.permute.default", Permute},
+    {"aten.permute_copy.default", Permute},
+    {"aten.transpose.int", Transpose},
+    {"aten.transpose_copy.int", Transpose},
+    {"aten.swapaxes.default", Transpose},
+    {"aten.t.default", TransposeLast},
+    {"aten.t_copy.default", TransposeLast},
+    {"aten.mT.default", TransposeLast},
+    {"aten.numpy_T.default", TransposeLast},
+    {"aten.unbind.int", Unbind},
+    {"aten.split.Tensor", Split},
+    {"aten.split.sizes", SplitWithSizes},
+    {"aten.split_with_sizes.default", SplitWithSizes},
+    {"aten.split_with_sizes_copy.default", SplitWithSizes},
+    {"aten.chunk.default", Chunk},
+    {"aten.clone.default", Same},
+    {"aten.contiguous.default", Same},
+    {"aten.alias.default", Same},
+    {"aten.alias_copy.default", Same},
+    {"aten.detach.default", Same},
+    {"aten.detach_.default", Same},
+    {"aten.lift_fresh_copy.default", Same},
+    {"aten.lift_fresh.default", Same},
+};
+
+}  // namespace
+
+LS_DEFINE_FORMS(View, kForms)
+
+}  // namespace liveshape::ops

@@ -1,0 +1,80 @@
+// A write through a view: slice_scatter, select_scatter, and what functionalisation makes of `v.copy_(x)`.
+#include "ops/aten.h"
+#include "ops/forms.h"
+#include "ops/ops.h"
+#include "ops/rules.h"
+
+namespace liveshape::ops {
+namespace {
+
+Types Infer(const InferContext& c) {
+  LS_RETURN_IF_ERROR(NeedInputs(c, 2, 2));
+  LS_ASSIGN_OR_RETURN(Dims sizes, NeedAttr<Dims>(c, "sizes"));
+  LS_ASSIGN_OR_RETURN(Dims strides, NeedAttr<Dims>(c, "strides"));
+  LS_RETURN_IF_ERROR(NeedExpr(c, "offset").status());
+  if (strides.size() != sizes.size()) return InvalidArgument("sizes and strides differ in rank");
+  if (c.in(1).dtype != c.in(0).dtype || !MayEqual(c.table, c.in(1).dims, sizes))
+    return InvalidArgument("source {} does not fit the place written to", ir::ToString(c.in(1)));
+  return std::vector<TensorType>{c.in(0)};
+}
+
+// Scatter forms are the view form's write: build the view on a stand-in of the base, read its layout.
+std::vector<ValueId> Scatter(AtenCall& c, const char* view_target) {
+  ValueId base = c.Tensor("self"), source = c.Tensor("src");
+  if (!c.ok()) return {base};
+  std::vector<ValueId> view = FindForm(view_target)->build(c);
+  if (!c.ok()) return {base};
+  return {WriteThroughView(c, base, view.at(0), source)};
+}
+
+std::vector<ValueId> SliceScatter(AtenCall& c) { return Scatter(c, "aten.slice.Tensor"); }
+std::vector<ValueId> SelectScatter(AtenCall& c) { return Scatter(c, "aten.select.int"); }
+
+std::vector<ValueId> Copy(AtenCall& c) {
+  ValueId self = c.Tensor("self"), source = c.Tensor("src");
+  c.Ignore({"non_blocking"});
+  return {c.ok() ? c.Expand(c.Cast(source, c.TypeOf(self)), c.DimsOf(self)) : self};
+}
+
+const AtenForm kForms[] = {
+    {"aten.slice_scatter.default", SliceScatter},
+    {"aten.select_scatter.default", SelectScatter},
+    {"aten.copy.default", Copy},
+};
+
+}  // namespace
+
+ValueId WriteThroughView(AtenCall& c, ValueId base, ValueId view, ValueId source) {
+  ir::Graph& graph = c.graph();
+  const std::vector<uint32_t> producers = graph.Producers();
+  std::vector<uint32_t> chain;  // from the view back to the base
+  for (ValueId v = view; v != base;) {
+    const uint32_t node = producers[v];
+    if (node == ir::Graph::kNoNode || graph.nodes[node].op->view == nullptr) {
+      c.Fail(Unsupported("a write through a view that is not made of views of `{}`",
+                         graph.value(base).name));
+      return base;
+    }
+    chain.push_back(node);
+    v = graph.nodes[node].inputs[0];
+  }
+  ir::Layout layout = ir::ContiguousLayout(graph.table(), c.DimsOf(base));
+  for (size_t i = chain.size(); i-- > 0;) {
+    const ir::Node& node = graph.nodes[chain[i]];
+    const ir::TensorType* input = &graph.type(node.inputs[0]);
+    auto next = node.op->view({graph.table(), node, {&input, 1}}, graph.type(node.outputs[0]), layout);
+    if (!next) {
+      c.Fail(Unsupported("a write through a view that strides cannot express (`{}`)", node.name));
+      return base;
+    }
+    layout = std::move(*next);
+  }
+  source = c.Expand(c.Cast(source, c.TypeOf(base)), c.DimsOf(view));
+  return c.Emit(kViewWrite, {base, source},
+                {{"sizes", c.DimsOf(view)}, {"strides", layout.strides}, {"offset", Dims{layout.offset}}});
+}
+
+const ir::OpDef kViewWrite = {.name = "view_write", .infer = Infer, .in_place_input = 0};
+LS_DEFINE_FORMS(ViewWrite, kForms)
+
+}  // namespace liveshape::ops

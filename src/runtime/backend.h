@@ -1,0 +1,43 @@
+// What a backend gives the runtime: rules for the planner, and the execution of planned steps. A backend
+// holds no shapes: every number it needs at run time is in the params block that a bind has swapped in.
+//
+//   class NullBackend : public Backend { ... Run() returns OK ... };
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "plan/plan.h"
+
+namespace liveshape {
+
+// Time per step, filled where the session asks for it.
+struct StepTimes {
+  std::vector<double> us;
+  std::vector<uint64_t> calls;
+};
+
+struct RunContext {
+  std::span<const int64_t> block;           // the params block of the live shape
+  std::span<std::byte* const> bases;        // address of every storage, for this run
+  const std::atomic<bool>* cancel = nullptr;
+  StepTimes* times = nullptr;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual const char* name() const = 0;
+  virtual bool computes() const { return true; }  // false: outputs have shapes, but no values
+  virtual plan::Rules rules() const = 0;
+  // Once, at load: chooses and prepares a kernel for every step. A node that it cannot run at every
+  // live shape is refused by name (W9). The graph and the plan outlive the backend.
+  virtual Status Load(const ir::Graph& graph, const plan::Plan& plan) = 0;
+  // Runs steps [begin, end). On failure *failed is the step.
+  virtual Status Run(const RunContext& context, size_t begin, size_t end, size_t* failed) = 0;
+};
+
+}  // namespace liveshape

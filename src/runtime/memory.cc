@@ -1,0 +1,105 @@
+#include "runtime/memory.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace liveshape {
+namespace {
+
+constexpr size_t kStateAlignment = 64;
+
+template <typename T>
+void Fill(std::byte* begin, std::byte* end, T value) {
+  for (; begin + sizeof(T) <= end; begin += sizeof(T)) std::memcpy(begin, &value, sizeof(T));
+}
+
+// Values that show: NaN or 1e30 for floats, 0x7f.. for integers, 0xFF for bool (X1).
+void FillPoison(std::byte* begin, std::byte* end, DType dtype, Poison kind) {
+  const bool nan = kind == Poison::kNaN;
+  switch (dtype) {
+    case DType::kF32: return Fill(begin, end, nan ? 0x7fc00000u : std::bit_cast<uint32_t>(1e30f));
+    case DType::kF64: return Fill(begin, end, nan ? 0x7ff8000000000000ull : std::bit_cast<uint64_t>(1e30));
+    case DType::kF16: return Fill<uint16_t>(begin, end, nan ? 0x7e00 : 0x7bff);  // largest finite: 65504
+    case DType::kBF16: return Fill<uint16_t>(begin, end, nan ? 0x7fc0 : 0x714a);  // about 1e30
+    case DType::kBool: return Fill<uint8_t>(begin, end, 0xff);
+    default: return Fill<uint8_t>(begin, end, 0x7f);
+  }
+}
+
+}  // namespace
+
+Status SessionMemory::Reserve(const ir::Graph& graph, const plan::Plan& plan) {
+  LS_ASSIGN_OR_RETURN(arena_, Reservation::Make(plan.arena_bytes));
+  size_t total = 0;
+  for (const ir::State& state : graph.states) {
+    size_t bytes = SizeOf(state.dtype);
+    for (int64_t d : state.dims) bytes *= static_cast<size_t>(d);
+    state_offset_.push_back(total);
+    state_size_.push_back(bytes);
+    total = (total + bytes + kStateAlignment - 1) / kStateAlignment * kStateAlignment;
+  }
+  LS_ASSIGN_OR_RETURN(states_, Reservation::Make(total));
+  for (const plan::Storage& s : plan.storages) {
+    std::byte* base = nullptr;
+    if (s.place == plan::Place::kArena) base = arena_.data() + s.offset;
+    if (s.place == plan::Place::kState) base = state(s.index);
+    if (s.place == plan::Place::kConstant)
+      base = const_cast<std::byte*>(graph.constants[s.index].data.data());
+    bases_.push_back(base);
+  }
+  fixed_ = bases_;
+  ResetStates(graph);
+  return {};
+}
+
+int64_t SessionMemory::FirstMoved(std::span<std::byte* const> bases) const {
+  for (size_t i = 0; i < fixed_.size(); ++i)
+    if (fixed_[i] != nullptr && bases[i] != fixed_[i]) return static_cast<int64_t>(i);
+  return -1;
+}
+
+void SessionMemory::ResetStates(const ir::Graph& graph) {
+  for (size_t i = 0; i < graph.states.size(); ++i) {
+    const auto& initial = graph.states[i].initial;
+    // Zeros need no pages: a cache of many tokens costs nothing until it is written.
+    const bool zero = std::all_of(initial.begin(), initial.end(), [](std::byte b) { return b == std::byte{0}; });
+    if (zero) {
+      states_.Release(state_offset_[i], state_offset_[i] + state_size_[i]);
+      // The pages at both ends are shared with neighbours, so Release leaves them.
+      constexpr size_t kPage = 4096;
+      const size_t edge = std::min(kPage, state_size_[i]);
+      std::memset(state(i), 0, edge);
+      std::memset(state(i) + state_size_[i] - edge, 0, edge);
+    } else {
+      std::memcpy(state(i), initial.data(), std::min(initial.size(), state_size_[i]));
+    }
+  }
+}
+
+void SessionMemory::Poison(const plan::Plan& plan, std::span<const int64_t> block, liveshape::Poison kind) {
+  // Before a run every byte of the arena is dead: each slot's tail is poisoned first, and its live part
+  // too, since a kernel must write all of what it is asked for.
+  for (size_t i = 0; i < plan.storages.size(); ++i) {
+    const plan::Storage& s = plan.storages[i];
+    if (s.place != plan::Place::kArena) continue;
+    FillPoison(bases_[i], bases_[i] + s.capacity, s.scratch ? DType::kF32 : s.dtype, kind);
+  }
+}
+
+void SessionMemory::Trim(const plan::Plan& plan, std::span<const int64_t> block) {
+  // Slots share addresses over time, so what is live is the union of their live prefixes.
+  std::vector<std::pair<size_t, size_t>> live;
+  for (const plan::Storage& s : plan.storages)
+    if (s.place == plan::Place::kArena && block[s.bytes_at] > 0)
+      live.push_back({s.offset, s.offset + static_cast<size_t>(block[s.bytes_at])});
+  std::sort(live.begin(), live.end());
+  size_t end = 0;
+  for (const auto& [from, to] : live) {
+    if (from > end) arena_.Release(end, from);
+    end = std::max(end, to);
+  }
+  arena_.Release(end, arena_.size());
+}
+
+}  // namespace liveshape

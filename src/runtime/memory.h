@@ -1,0 +1,43 @@
+// A session's memory: the arena at its bound and the states at their capacity, reserved once. Addresses
+// never change; what is physical follows the live shape.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/memory.h"
+#include "liveshape/liveshape.h"
+#include "plan/plan.h"
+
+namespace liveshape {
+
+class SessionMemory {
+ public:
+  Status Reserve(const ir::Graph& graph, const plan::Plan& plan);
+
+  // One address a storage; inputs are null until a run borrows the caller's.
+  std::vector<std::byte*>& bases() { return bases_; }
+  void RestoreBase(plan::StorageId storage) { bases_[storage] = fixed_[storage]; }
+  // Index of the first storage (arena, constant, state) whose address changed since Reserve; -1: none.
+  int64_t FirstMoved(std::span<std::byte* const> bases) const;
+
+  std::byte* state(size_t i) const { return states_.data() + state_offset_[i]; }
+  size_t state_bytes(size_t i) const { return state_size_[i]; }
+  size_t state_count() const { return state_size_.size(); }
+  void ResetStates(const ir::Graph& graph);
+
+  // Fills what no live element occupies: tails of slots beyond their live bytes, scratch, padding.
+  void Poison(const plan::Plan& plan, std::span<const int64_t> block, liveshape::Poison kind);
+  // Gives back the pages beyond the live part of every slot.
+  void Trim(const plan::Plan& plan, std::span<const int64_t> block);
+
+  const Reservation& arena() const { return arena_; }
+
+ private:
+  Reservation arena_, states_;
+  std::vector<size_t> state_offset_, state_size_;
+  std::vector<std::byte*> bases_, fixed_;
+};
+
+}  // namespace liveshape

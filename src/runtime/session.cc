@@ -1,0 +1,355 @@
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "base/observe.h"
+#include "ir/graph.h"
+#include "liveshape/liveshape.h"
+#include "runtime/backend.h"
+#include "runtime/binding.h"
+#include "runtime/memory.h"
+
+namespace liveshape {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double MicrosSince(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+struct Session::Impl {
+  std::shared_ptr<const Artifact> artifact;
+  std::unique_ptr<Backend> backend;
+  SessionOptions options;
+  plan::Plan plan;
+  Binding binding;
+  SessionMemory memory;
+  std::vector<TensorRef> outputs;
+  Stats stats;
+  StepTimes times;
+  std::atomic<bool> cancel{false};
+  bool needs_reset = false;
+  uint64_t plans_made = 1;
+
+  const ir::Graph& graph() const { return artifact->graph(); }
+  Status Bind(std::span<const TensorRef> inputs);
+  Status Run(std::span<const TensorRef> inputs, std::span<TensorRef> outputs);
+  Status Execute();
+  void SetOutputDims();
+  void BorrowInputs(std::span<const TensorRef> inputs);
+  void CheckContract(const AllocationScope& scope, const char* where);
+  void Inject(const char* fault);
+  size_t StageEnd(size_t begin) const;
+};
+
+Session::Session() : impl_(std::make_unique<Impl>()) {}
+Session::~Session() = default;
+
+Result<std::unique_ptr<Session>> Session::Create(std::shared_ptr<const Artifact> artifact,
+                                                 std::unique_ptr<Backend> backend,
+                                                 const SessionOptions& options) {
+  std::unique_ptr<Session> session(new Session());
+  Impl& s = *session->impl_;
+  s.artifact = std::move(artifact);
+  s.backend = std::move(backend);
+  s.options = options;
+  LS_ASSIGN_OR_RETURN(s.plan, plan::MakePlan(s.graph(), s.backend->rules()));
+  LS_RETURN_IF_ERROR(s.backend->Load(s.graph(), s.plan));
+  LS_RETURN_IF_ERROR(s.binding.Prepare(s.graph(), s.plan));
+  LS_RETURN_IF_ERROR(s.memory.Reserve(s.graph(), s.plan));
+  s.times.us.resize(s.plan.steps.size());
+  s.times.calls.resize(s.plan.steps.size());
+  for (size_t i = 0; i < s.plan.outputs.size(); ++i) {
+    const plan::PlannedOutput& planned = s.plan.outputs[i];
+    TensorRef ref;
+    const bool scalar = planned.operand.storage == plan::kNoStorage;
+    ref.dtype = scalar ? DType::kI64 : planned.operand.dtype;
+    ref.dims.resize(planned.operand.rank);
+    s.outputs.push_back(std::move(ref));
+  }
+  s.stats.allocations_observed = AllocationsObserved();
+  return session;
+}
+
+// Detectors of the contract (X1). An error path may build its message; a path that succeeds may not
+// allocate, rebuild or move anything.
+void Session::Impl::CheckContract(const AllocationScope& scope, const char* where) {
+  stats.allocations += scope.count();
+  stats.rebuilds = plans_made - 1;
+  const int64_t moved = memory.FirstMoved(memory.bases());
+  if (moved >= 0) ++stats.moved_addresses;
+  if (!options.strict) return;
+  AllocationPause pause;
+  if (scope.count() > 0)
+    Panic(__FILE__, __LINE__, fmt::format("strict: {} allocations inside {}, the first a {} of {} bytes",
+                                          scope.count(), where, scope.first_function(), scope.first_bytes()));
+  if (plans_made != 1) Panic(__FILE__, __LINE__, fmt::format("strict: the plan was rebuilt inside {}", where));
+  if (moved >= 0)
+    Panic(__FILE__, __LINE__, fmt::format("strict: the address of storage {} moved inside {}", moved, where));
+}
+
+// What the tests of the detectors ask for; nothing else sets options.inject.
+void Session::Impl::Inject(const char* fault) {
+  if (options.inject.empty() || options.inject != fault) return;
+  if (options.inject == "allocate") {
+    volatile char* leak = static_cast<char*>(std::malloc(64));
+    std::free(const_cast<char*>(leak));
+  } else if (options.inject == "rebuild") {
+    AllocationPause pause;
+    if (auto again = plan::MakePlan(graph(), backend->rules()); again.ok()) ++plans_made;
+  } else if (options.inject == "move") {
+    for (size_t i = 0; i < plan.storages.size(); ++i)
+      if (plan.storages[i].place != plan::Place::kInput) {
+        memory.bases()[i] += 64;
+        break;
+      }
+  }
+}
+
+void Session::Impl::SetOutputDims() {
+  const std::span<const int64_t> block = binding.block();
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const plan::Operand& operand = plan.outputs[i].operand;
+    for (size_t d = 0; d < operand.rank; ++d) outputs[i].dims[d] = block[operand.dims_at + d];
+    outputs[i].data = operand.storage == plan::kNoStorage
+                          ? const_cast<int64_t*>(&block[plan.outputs[i].scalar_at])
+                          : static_cast<void*>(memory.bases()[operand.storage]);
+  }
+}
+
+Status Session::Impl::Bind(std::span<const TensorRef> inputs) {
+  AllocationScope scope;
+  const auto start = Clock::now();
+  bool changed = false;
+  LS_RETURN_IF_ERROR(binding.BindShapes(inputs, &changed));
+  if (changed) {
+    SetOutputDims();
+    ++stats.binds;
+    stats.last_bind_us = MicrosSince(start);
+  }
+  CheckContract(scope, "bind");
+  return {};
+}
+
+void Session::Impl::BorrowInputs(std::span<const TensorRef> inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (plan.input_storage[i] != plan::kNoStorage)
+      memory.bases()[plan.input_storage[i]] = static_cast<std::byte*>(inputs[i].data);
+}
+
+size_t Session::Impl::StageEnd(size_t begin) const {
+  size_t end = begin;
+  while (end < plan.steps.size() && plan.steps[end].stage == plan.steps[begin].stage) ++end;
+  return end;
+}
+
+Status Session::Impl::Execute() {
+  RunContext context{binding.block(), memory.bases(), &cancel, options.profile ? &times : nullptr};
+  for (size_t begin = 0; begin < plan.steps.size();) {
+    const size_t end = StageEnd(begin);
+    size_t failed = end;
+    if (Status s = backend->Run(context, begin, end, &failed); !s.ok()) {
+      // States that were not touched yet are as before; else the session says so and stays shut.
+      for (size_t i = 0; i <= failed && i < plan.steps.size(); ++i)
+        needs_reset = needs_reset || (plan.steps[i].writes_state && (i < failed || plan.steps[i].commits_state));
+      const plan::Step* step = failed < plan.steps.size() ? &plan.steps[failed] : nullptr;
+      if (step == nullptr || step->node == ir::Graph::kNoNode) return s;
+      const ir::Node& node = graph().nodes[step->node];
+      return std::move(s).Prefixed(fmt::format("run: node `{}` ({}{}{})", node.name, node.op->name,
+                                               node.source.empty() ? "" : ", ", node.source));
+    }
+    begin = end;
+  }
+  return {};
+}
+
+Status Session::Impl::Run(std::span<const TensorRef> inputs, std::span<TensorRef> caller) {
+  if (needs_reset)
+    return FailedPrecondition("run: an earlier run failed after it had begun to change states; call "
+                              "ResetStates or Restore first");
+  if (!caller.empty() && caller.size() != outputs.size())
+    return InvalidArgument("run: {} outputs given, the model has {}", caller.size(), outputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].data == nullptr && inputs[i].bytes() != 0)
+      return InvalidArgument("run: input {} has no data", i);
+  LS_RETURN_IF_ERROR(Bind(inputs));
+  if (options.poison != Poison::kNone) {
+    AllocationPause pause;
+    memory.Poison(plan, binding.block(), options.poison);
+  }
+  AllocationScope scope;
+  const auto start = Clock::now();
+  BorrowInputs(inputs);
+  bool changed = false;
+  LS_RETURN_IF_ERROR(binding.BindHostValues(inputs, memory, &changed));
+  if (changed) SetOutputDims();
+  // An output goes straight to the caller where its slot is its own.
+  for (size_t i = 0; i < caller.size(); ++i)
+    if (caller[i].data && plan.outputs[i].redirectable && plan.outputs[i].operand.storage != plan::kNoStorage)
+      memory.bases()[plan.outputs[i].operand.storage] = static_cast<std::byte*>(caller[i].data);
+  Inject("allocate");
+  Status status = Execute();
+  for (size_t i = 0; i < caller.size(); ++i) {
+    const StorageRestore restore(memory, plan, i);
+    if (!status.ok()) continue;
+    TensorRef& out = caller[i];
+    void* const given = out.data;
+    const bool fits = out.dims.size() == outputs[i].dims.size();
+    out.dtype = outputs[i].dtype;
+    if (fits) std::copy(outputs[i].dims.begin(), outputs[i].dims.end(), out.dims.begin());
+    else out.dims = outputs[i].dims;
+    if (given == nullptr) out.data = outputs[i].data;
+    else if (!plan.outputs[i].redirectable || plan.outputs[i].operand.storage == plan::kNoStorage)
+      std::memcpy(given, outputs[i].data, outputs[i].bytes());
+  }
+  LS_RETURN_IF_ERROR(std::move(status));
+  Inject("rebuild");
+  Inject("move");
+  stats.last_run_ms = MicrosSince(start) / 1000;
+  ++stats.runs;
+  CheckContract(scope, "run");
+  return {};
+}
+
+Status Session::Bind(std::span<const TensorRef> inputs) { return impl_->Bind(inputs); }
+
+Status Session::BindSymbols(std::span<const int64_t> values) {
+  AllocationScope scope;
+  const auto start = Clock::now();
+  bool changed = false;
+  LS_RETURN_IF_ERROR(impl_->binding.BindSymbols(values, &changed));
+  if (changed) {
+    impl_->SetOutputDims();
+    ++impl_->stats.binds;
+    impl_->stats.last_bind_us = MicrosSince(start);
+  }
+  impl_->CheckContract(scope, "bind");
+  return {};
+}
+
+Status Session::Run(std::span<const TensorRef> inputs) { return impl_->Run(inputs, {}); }
+Status Session::Run(std::span<const TensorRef> inputs, std::span<TensorRef> outputs) {
+  return impl_->Run(inputs, outputs);
+}
+
+size_t Session::output_count() const { return impl_->outputs.size(); }
+const TensorRef& Session::output(size_t i) const { return impl_->outputs[i]; }
+std::span<const int64_t> Session::symbol_values() const { return impl_->binding.symbols(); }
+bool Session::needs_reset() const { return impl_->needs_reset; }
+std::atomic<bool>& Session::cancel() { return impl_->cancel; }
+
+std::vector<std::string> Session::state_names() const {
+  std::vector<std::string> names;
+  for (const ir::State& state : impl_->graph().states) names.push_back(state.name);
+  return names;
+}
+
+namespace {
+
+Result<size_t> FindState(const ir::Graph& graph, std::string_view name) {
+  for (size_t i = 0; i < graph.states.size(); ++i)
+    if (graph.states[i].name == name) return i;
+  std::string known;
+  for (const ir::State& state : graph.states) known += (known.empty() ? "" : ", ") + state.name;
+  return NotFound("there is no state `{}`; the model has: {}", name, known.empty() ? "none" : known);
+}
+
+}  // namespace
+
+Result<TensorRef> Session::state(std::string_view name) const {
+  LS_ASSIGN_OR_RETURN(size_t i, FindState(impl_->graph(), name));
+  const ir::State& state = impl_->graph().states[i];
+  return TensorRef{state.dtype, nullptr, state.dims};
+}
+
+Status Session::ReadState(std::string_view name, std::span<std::byte> destination) const {
+  LS_ASSIGN_OR_RETURN(size_t i, FindState(impl_->graph(), name));
+  if (destination.size() != impl_->memory.state_bytes(i))
+    return InvalidArgument("state `{}` has {} bytes, {} given", name, impl_->memory.state_bytes(i), destination.size());
+  std::memcpy(destination.data(), impl_->memory.state(i), destination.size());
+  return {};
+}
+
+Status Session::WriteState(std::string_view name, std::span<const std::byte> source) {
+  LS_ASSIGN_OR_RETURN(size_t i, FindState(impl_->graph(), name));
+  if (source.size() != impl_->memory.state_bytes(i))
+    return InvalidArgument("state `{}` has {} bytes, {} given", name, impl_->memory.state_bytes(i), source.size());
+  std::memcpy(impl_->memory.state(i), source.data(), source.size());
+  return {};
+}
+
+Status Session::ResetStates() {
+  impl_->memory.ResetStates(impl_->graph());
+  impl_->needs_reset = false;
+  return {};
+}
+
+Result<std::vector<std::byte>> Session::Snapshot() const {
+  if (impl_->needs_reset) return FailedPrecondition("snapshot: states are half-changed; reset or restore first");
+  std::vector<std::byte> bytes;
+  for (size_t i = 0; i < impl_->memory.state_count(); ++i)
+    bytes.insert(bytes.end(), impl_->memory.state(i), impl_->memory.state(i) + impl_->memory.state_bytes(i));
+  return bytes;
+}
+
+Status Session::Restore(std::span<const std::byte> snapshot) {
+  size_t total = 0;
+  for (size_t i = 0; i < impl_->memory.state_count(); ++i) total += impl_->memory.state_bytes(i);
+  if (snapshot.size() != total)
+    return InvalidArgument("restore: the snapshot has {} bytes, the states {}", snapshot.size(), total);
+  size_t at = 0;
+  for (size_t i = 0; i < impl_->memory.state_count(); ++i) {
+    std::memcpy(impl_->memory.state(i), snapshot.data() + at, impl_->memory.state_bytes(i));
+    at += impl_->memory.state_bytes(i);
+  }
+  impl_->needs_reset = false;
+  return {};
+}
+
+Stats Session::stats() const {
+  Stats stats = impl_->stats;
+  stats.arena_reserved = impl_->memory.arena().size();
+  stats.arena_resident = impl_->memory.arena().Resident();
+  stats.arena_live = 0;
+  if (impl_->binding.bound())
+    for (const plan::Storage& s : impl_->plan.storages)
+      if (s.place == plan::Place::kArena)
+        stats.arena_live += static_cast<size_t>(std::max<int64_t>(0, impl_->binding.block()[s.bytes_at]));
+  return stats;
+}
+
+void Session::Trim() {
+  if (impl_->binding.bound()) impl_->memory.Trim(impl_->plan, impl_->binding.block());
+}
+
+std::vector<ProfileEntry> Session::profile() const {
+  std::vector<ProfileEntry> entries;
+  for (size_t i = 0; i < impl_->plan.steps.size(); ++i) {
+    const plan::Step& step = impl_->plan.steps[i];
+    ProfileEntry entry;
+    entry.op = "copy", entry.us = impl_->times.us[i], entry.calls = impl_->times.calls[i];
+    if (step.node != ir::Graph::kNoNode) {
+      const ir::Node& node = impl_->graph().nodes[step.node];
+      entry.op = node.op->name, entry.node = node.name, entry.source = node.source;
+    }
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
+void Session::ResetProfile() {
+  std::fill(impl_->times.us.begin(), impl_->times.us.end(), 0);
+  std::fill(impl_->times.calls.begin(), impl_->times.calls.end(), 0);
+}
+
+Session::PlanReport Session::plan_report() const {
+  const plan::Plan& plan = impl_->plan;
+  PlanReport report{.bytes = plan.arena_bytes, .lower_bound = plan.lower_bound, .steps = plan.steps.size(),
+                    .copies = plan.copies, .shape_instructions = plan.program.instruction_count()};
+  for (const plan::Storage& s : plan.storages) report.slots += s.place == plan::Place::kArena;
+  return report;
+}
+
+}  // namespace liveshape
