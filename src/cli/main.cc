@@ -1,0 +1,200 @@
+// The command line: flags to option structs. The one file that includes CLI11 (5.6 s to compile).
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "base/interpose.h"
+#include "cli/options.h"
+#include "liveshape/version.h"
+
+namespace liveshape::cli {
+namespace {
+
+constexpr const char* kCompileHelp = R"(Examples:
+  liveshape compile model.pt2 -o model.live
+  liveshape compile model.pt2 -o model.live --bound S=4096 --min S=1   # S: a Dim, s43, or input_ids.1
+  liveshape compile model.pt2 -o model.live --static B=1 --json
+--bound sets a missing bound or lowers one; it never raises the exported range.)";
+
+constexpr const char* kRunHelp = R"(Examples:
+  liveshape run model.live --input x=x.npy --out result             # result/00_name.npy, 01_...
+  liveshape run model.live --input 0=x.npy --input n=7 --out result --strict --profile
+  liveshape run model.live --out result --step --input ids=prompt.npy --step --input ids=next.npy
+Each --step begins the inputs of one run; step n (from 0) writes to result/n/. Inputs before the first
+--step are given to every step. bfloat16 tensors are uint16 in .npy files.)";
+
+constexpr const char* kDumpHelp = R"(Examples:
+  liveshape dump model.live
+  liveshape dump model.live --format json | jq .plan
+  liveshape dump model.pt2)";
+
+constexpr const char* kVerifyHelp = R"(Examples:
+  liveshape verify model.live --golden golden
+  liveshape verify model.live --golden golden --backends cpu --threads 2 --json
+Every point runs large -> small -> large in one strict session, twice with poisoned tails, and in fresh sessions
+with 1 and N threads; exit 1 on any difference. Goldens: python -m liveshape.golden model.pt2 --sweep S=1,16 -o golden.)";
+
+constexpr const char* kBenchHelp = R"(Examples:
+  liveshape bench model.live --sweep S=1,16,128 --sweep B=1,8       # all combinations
+  liveshape bench model.live --sweep "S=4,B=2;S=8,B=1"              # points
+  liveshape bench model.live --sweep S=128 --int ids=0:255 --threads 1 --repeat 100)";
+
+constexpr const char* kDemoHelp = R"(Examples:
+  liveshape demo model.live --golden golden
+One strict session walks the live shapes of the goldens up and down.)";
+
+// `run` groups inputs by --step, which CLI11 cannot; they are taken out of the arguments before it reads them.
+void TakeSteps(std::vector<std::string>& arguments, RunOptions& options) {
+  std::vector<std::string> rest;
+  std::vector<std::string>* inputs = &options.inputs;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& argument = arguments[i];
+    if (argument == "--step")
+      inputs = &options.steps.emplace_back();
+    else if ((argument == "--input" || argument == "-i") && i + 1 < arguments.size())
+      inputs->push_back(arguments[++i]);
+    else if (argument.starts_with("--input="))
+      inputs->push_back(argument.substr(8));
+    else
+      rest.push_back(argument);
+  }
+  arguments = std::move(rest);
+}
+
+// The name of the subcommand's flags that several share.
+void AddJson(CLI::App* command, bool& json) {
+  command->add_flag("--json", json, "Print one line of JSON on stdout");
+}
+void AddBackend(CLI::App* command, std::string& backend, int& threads) {
+  command->add_option("--backend", backend, "cpu or null (plans and binds, computes nothing)")
+      ->capture_default_str();
+  command->add_option("--threads", threads, "Threads of the CPU backend; 0: one per core")
+      ->capture_default_str();
+}
+CLI::Option* AddList(CLI::App* command, const char* flag, std::vector<std::string>& list,
+                     const char* type, const char* what) {
+  return command->add_option(flag, list, what)
+      ->type_name(type)
+      ->expected(1)
+      ->take_all()
+      ->allow_extra_args(false);
+}
+
+struct AllOptions {
+  CompileOptions compile;
+  RunOptions run;
+  DumpOptions dump;
+  VerifyOptions verify;
+  BenchOptions bench;
+  DemoOptions demo;
+  std::string dump_format = "text";
+  std::vector<std::string> unused;  // --input and --step, which TakeSteps reads
+  bool unused_flag = false;
+};
+
+void Define(CLI::App& app, AllOptions& o) {
+  app.require_subcommand(1);
+  app.set_version_flag("--version", "liveshape " LIVESHAPE_VERSION);
+  app.footer(
+      "Exit codes: 0 good, 1 a check failed, 2 bad input or usage. A symbol is called by its Dim "
+      "name (S),\n"
+      "torch's name (s43), or where it enters (input_ids.1).");
+
+  CLI::App* compile =
+      app.add_subcommand("compile", "Turn a torch.export .pt2 into a .live artifact");
+  compile->add_option("model", o.compile.input, "A .pt2 of torch.export.save or liveshape.save")
+      ->required();
+  compile->add_option("-o,--output", o.compile.output, "The artifact to write")->required();
+  AddList(compile, "--bound", o.compile.bounds, "SYMBOL=N", "Set a missing maximum, or lower one");
+  AddList(compile, "--min", o.compile.mins, "SYMBOL=N",
+          "Set the minimum (Dim.AUTO gives 2; 1 and 0 work too)");
+  AddList(compile, "--static", o.compile.statics, "SYMBOL=N",
+          "Fix a symbol to one value after all passes");
+  AddJson(compile, o.compile.json);
+  compile->footer(kCompileHelp);
+
+  CLI::App* run = app.add_subcommand("run", "Run an artifact on .npy files");
+  run->add_option("model", o.run.model, "A .live artifact")->required();
+  AddList(run, "-i,--input", o.unused, "NAME=FILE.npy",
+          "An input, by name or position (0=x.npy); integers as n=7");
+  run->add_flag("--step", o.unused_flag, "Begin the inputs of one more run in the same session");
+  run->add_option("--out", o.run.out,
+                  "Directory for the outputs; without it they are only described");
+  AddBackend(run, o.run.backend, o.run.threads);
+  run->add_flag("--strict", o.run.strict,
+                "Abort on any allocation, rebuild or moved address after load");
+  run->add_flag("--profile", o.run.profile, "Time per op");
+  AddJson(run, o.run.json);
+  run->footer(kRunHelp);
+
+  CLI::App* dump = app.add_subcommand("dump", "Show what is in a .live or .pt2");
+  dump->add_option("file", o.dump.file, "A .live artifact or a .pt2")->required();
+  dump->add_option("--format", o.dump_format, "text or json")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  AddJson(dump, o.dump.json);
+  dump->footer(kDumpHelp);
+
+  CLI::App* verify =
+      app.add_subcommand("verify", "Compare with torch's goldens at every live shape");
+  verify->add_option("model", o.verify.model, "A .live artifact")->required();
+  verify->add_option("--golden", o.verify.golden, "The directory that liveshape.golden wrote")
+      ->required();
+  verify->add_option("--backends", o.verify.backends, "Backends, separated by commas")
+      ->delimiter(',')
+      ->capture_default_str();
+  verify->add_option("--threads", o.verify.threads, "N of the comparison between 1 and N threads")
+      ->capture_default_str();
+  AddJson(verify, o.verify.json);
+  verify->footer(kVerifyHelp);
+
+  CLI::App* bench = app.add_subcommand("bench", "Time runs and binds over a sweep of live shapes");
+  bench->add_option("model", o.bench.model, "A .live artifact")->required();
+  AddList(bench, "--sweep", o.bench.sweeps, "S=1,2", "Live shapes; several sweeps multiply");
+  AddList(bench, "--int", o.bench.ints, "NAME=LOW:HIGH",
+          "Range of a random integer input (0:1 unless given)");
+  AddBackend(bench, o.bench.backend, o.bench.threads);
+  bench->add_option("--repeat", o.bench.repeat, "Samples per shape")->capture_default_str();
+  bench->add_flag("--strict", o.bench.strict,
+                  "Abort on any allocation, rebuild or moved address after load");
+  AddJson(bench, o.bench.json);
+  bench->footer(kBenchHelp);
+
+  CLI::App* demo = app.add_subcommand("demo", "Walk live shapes up and down in one strict session");
+  demo->add_option("model", o.demo.model, "A .live artifact")->required();
+  demo->add_option("--golden", o.demo.golden, "The directory that liveshape.golden wrote")
+      ->required();
+  AddBackend(demo, o.demo.backend, o.demo.threads);
+  AddJson(demo, o.demo.json);
+  demo->footer(kDemoHelp);
+}
+
+int Main(std::vector<std::string> arguments) {
+  CLI::App app("Load an artifact once, run it exactly at every live shape.", "liveshape");
+  AllOptions options;
+  Define(app, options);
+  if (!arguments.empty() && arguments[0] == "run") TakeSteps(arguments, options.run);
+  try {
+    std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants a vector
+    app.parse(arguments);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;  // its own codes begin at 100
+  }
+  options.dump.json |= options.dump_format == "json";
+  const std::string command = app.get_subcommands().front()->get_name();
+  if (command == "compile") return RunCompile(options.compile);
+  if (command == "run") return RunRun(options.run);
+  if (command == "dump") return RunDump(options.dump);
+  if (command == "verify") return RunVerify(options.verify);
+  if (command == "bench") return RunBench(options.bench);
+  return RunDemo(options.demo);
+}
+
+}  // namespace
+}  // namespace liveshape::cli
+
+int main(int argc, char** argv) {
+  liveshape::InstallAllocationObserver();
+  return liveshape::cli::Main({argv + 1, argv + argc});
+}

@@ -1,0 +1,208 @@
+// liveshape run: .npy in, .npy out, one session for all steps.
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "cli/common.h"
+#include "cli/npy.h"
+#include "cli/options.h"
+
+namespace liveshape::cli {
+namespace {
+
+// The inputs of one step, in artifact order, and what they lie in.
+struct StepInputs {
+  std::vector<NpyFile> files;
+  std::vector<HostTensor> integers;  // `--input n=7` for a SymInt
+  std::vector<TensorRef> tensors;
+};
+
+std::string Describe(const PortDescription& port) {
+  if (port.scalar) return "an integer";
+  return fmt::format("{}[{}]", Name(port.dtype), fmt::join(port.dims, ", "));
+}
+
+// `assignments` as written: a later one for the same input wins, so that a step overrides what is common.
+Result<StepInputs> LoadInputs(const Artifact& artifact, std::span<const std::string> assignments) {
+  const auto& ports = artifact.inputs();
+  std::vector<std::string> values(ports.size());
+  for (const std::string& text : assignments) {
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
+      return InvalidArgument("--input `{}`: should read NAME=FILE.npy or POSITION=FILE.npy", text);
+    LS_ASSIGN_OR_RETURN(size_t input,
+                        FindInput(artifact, std::string_view(text).substr(0, equals)));
+    values[input] = text.substr(equals + 1);
+  }
+  StepInputs step;
+  for (size_t i = 0; i < ports.size(); ++i) {
+    if (values[i].empty())
+      return InvalidArgument("input {} `{}`, {}, is missing: add --input {}=FILE.npy", i,
+                             ports[i].name, Describe(ports[i]), ports[i].name);
+    if (const auto number = ParseInt(values[i]); ports[i].scalar && number.ok()) {
+      HostTensor& integer = step.integers.emplace_back(DType::kI64, std::vector<int64_t>{});
+      std::memcpy(integer.data(), &*number, sizeof(int64_t));
+      step.tensors.push_back(integer.ref());  // the bytes do not move when `integers` grows
+      continue;
+    }
+    LS_ASSIGN_OR_RETURN(
+        NpyFile file, NpyFile::Open(values[i], {.uint16_is_bf16 = ports[i].dtype == DType::kBF16}));
+    step.tensors.push_back(file.tensor());
+    step.files.push_back(std::move(file));
+  }
+  return step;
+}
+
+std::string FileName(size_t index, std::string_view name) {
+  std::string safe;
+  for (const char c : name.substr(0, 100))
+    safe +=
+        std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' || c == '_' ? c : '_';
+  return fmt::format("{:02}_{}.npy", index, safe.empty() ? "out" : safe);
+}
+
+Result<std::string> MakeDirectory(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) return InvalidArgument("cannot make directory `{}`: {}", path, error.message());
+  return path;
+}
+
+struct WrittenOutput {
+  std::string name, file;
+  DType dtype;
+  std::vector<int64_t> dims;
+};
+
+Result<std::vector<WrittenOutput>> WriteOutputs(const Artifact& artifact, const Session& session,
+                                                const std::string& directory) {
+  std::vector<WrittenOutput> written;
+  for (size_t i = 0; i < session.output_count(); ++i) {
+    const TensorRef& output = session.output(i);
+    WrittenOutput entry{artifact.outputs()[i].name, "", output.dtype, output.dims};
+    if (!directory.empty()) {
+      entry.file = directory + "/" + FileName(i, entry.name);
+      LS_RETURN_IF_ERROR(WriteNpy(entry.file, output));
+    }
+    written.push_back(std::move(entry));
+  }
+  return written;
+}
+
+std::vector<ProfileEntry> SortedProfile(const Session& session) {
+  std::vector<ProfileEntry> profile = session.profile();
+  std::stable_sort(profile.begin(), profile.end(),
+                   [](const auto& a, const auto& b) { return a.us > b.us; });
+  return profile;
+}
+
+void PrintProfile(const std::vector<ProfileEntry>& profile) {
+  double total = 0;
+  for (const ProfileEntry& entry : profile) total += entry.us;
+  Table table({"op", "node", "source", "calls", "µs", "%"});
+  for (const ProfileEntry& entry : profile) {
+    table.Add({entry.op, entry.node, entry.source, fmt::format("{}", entry.calls),
+               fmt::format("{:.1f}", entry.us),
+               fmt::format("{:.1f}", total > 0 ? 100 * entry.us / total : 0)});
+  }
+  fmt::print("\n{}", table.ToString());
+}
+
+Status Run(const RunOptions& options) {
+  LS_ASSIGN_OR_RETURN(auto artifact, Artifact::Load(options.model));
+  // Everything is read before anything runs: a wrong file in the last step costs nothing.
+  std::vector<StepInputs> steps;
+  const bool several = !options.steps.empty();
+  for (size_t n = 0; n < (several ? options.steps.size() : 1); ++n) {
+    std::vector<std::string> assignments = options.inputs;
+    if (several)
+      assignments.insert(assignments.end(), options.steps[n].begin(), options.steps[n].end());
+    auto inputs = LoadInputs(*artifact, assignments);
+    if (!inputs.ok())
+      return several ? std::move(inputs).status().Prefixed(fmt::format("step {}", n))
+                     : inputs.status();
+    steps.push_back(*std::move(inputs));
+  }
+  LS_ASSIGN_OR_RETURN(auto backend, MakeBackend(options.backend, options.threads));
+  LS_ASSIGN_OR_RETURN(auto session,
+                      Session::Create(artifact, std::move(backend),
+                                      {.strict = options.strict, .profile = options.profile}));
+  const bool computes = options.backend != "null";
+  JsonWriter json;
+  Status failed;
+  json.Object([&] {
+    json.Key("steps").Array([&] {
+      for (size_t n = 0; n < steps.size() && failed.ok(); ++n) {
+        const auto step = [&]() -> Status {
+          LS_RETURN_IF_ERROR(session->Run(steps[n].tensors));
+          std::string directory;
+          if (!options.out.empty() && computes) {
+            LS_ASSIGN_OR_RETURN(
+                directory,
+                MakeDirectory(several ? fmt::format("{}/{}", options.out, n) : options.out));
+          }
+          LS_ASSIGN_OR_RETURN(auto outputs, WriteOutputs(*artifact, *session, directory));
+          const Stats stats = session->stats();
+          const Point shape = LiveShape(*artifact, session->symbol_values());
+          json.Object([&] {
+            WriteShape(json.Key("shape"), shape);
+            json.Field("ms", stats.last_run_ms).Field("bind_us", stats.last_bind_us);
+            json.Key("outputs").Array([&] {
+              for (const WrittenOutput& output : outputs)
+                json.Object([&] {
+                  json.Field("name", output.name)
+                      .Field("file", output.file)
+                      .Field("dtype", Name(output.dtype));
+                  json.Key("dims").Array([&] {
+                    for (const int64_t dim : output.dims) json.Value(dim);
+                  });
+                });
+            });
+          });
+          if (!options.json) {
+            fmt::print("{}: {:.3f} ms, bind {:.1f} µs\n", ToString(shape), stats.last_run_ms,
+                       stats.last_bind_us);
+            for (const WrittenOutput& output : outputs)
+              fmt::print("  {} {}[{}]{}{}\n", output.name, Name(output.dtype),
+                         fmt::join(output.dims, ", "), output.file.empty() ? "" : " -> ",
+                         output.file);
+          }
+          return {};
+        };
+        failed = step();
+        if (!failed.ok() && several) failed = std::move(failed).Prefixed(fmt::format("step {}", n));
+      }
+    });
+    WriteCounters(json, session->stats());
+    json.Field("computed", computes);
+    if (options.profile)
+      json.Key("profile").Array([&] {
+        for (const ProfileEntry& entry : SortedProfile(*session))
+          json.Object([&] {
+            json.Field("op", entry.op).Field("node", entry.node).Field("source", entry.source);
+            json.Field("us", entry.us).Field("calls", entry.calls);
+          });
+      });
+  });
+  if (!failed.ok()) return failed;
+  if (options.json) {
+    fmt::print("{}\n", json.text());
+    return {};
+  }
+  if (!computes)
+    fmt::print("the null backend computes nothing: shapes only, no file was written\n");
+  if (options.strict) fmt::print("strict: {}\n", Counters(session->stats()));
+  if (options.profile) PrintProfile(SortedProfile(*session));
+  return {};
+}
+
+}  // namespace
+
+int RunRun(const RunOptions& options) {
+  const Status status = Run(options);
+  return status.ok() ? kGood : Fail("run", status, options.json);
+}
+
+}  // namespace liveshape::cli
