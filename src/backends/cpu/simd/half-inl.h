@@ -90,6 +90,18 @@ HWY_INLINE void StoreF32(F16, hn::Vec<D> v, D d, uint16_t* p) {
 #endif
 }
 
+// What an element kind holds of v: rounded for the halves.
+template <class E, class D, class V>
+HWY_INLINE V Rounded(E e, D d, V v) {
+  if constexpr (sizeof(typename E::Type) == sizeof(float)) {
+    return v;
+  } else {
+    typename E::Type narrow[HWY_MAX_BYTES / sizeof(float)];
+    StoreF32(e, v, d, narrow);
+    return LoadF32(e, d, narrow);
+  }
+}
+
 // The first `n` < Lanes(d) elements; lanes beyond are `fill`. Never reads beyond p[n - 1].
 template <class E, class D>
 HWY_INLINE hn::Vec<D> LoadPartial(E e, D d, const typename E::Type* p, size_t n, float fill = 0.0f) {

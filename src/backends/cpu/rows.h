@@ -1,0 +1,57 @@
+// Walking the rows of strided views without a division a row.
+//
+//   RowWalker<2> rows(dims, rank - 1, {x.strides, c.strides}, begin);   // at row `begin` of the outer dims
+//   for (int64_t r = begin; r < end; ++r, rows.Next()) f(x + rows.offset(0), c + rows.offset(1), out + r * n);
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "backends/cpu/kernel.h"
+
+namespace liveshape::cpu {
+
+inline constexpr int kMaxRank = 32;
+
+// For `prepare`: kernels keep dims on the stack.
+inline Status CheckRank(const ir::Graph& graph, ir::ValueId value) {
+  const size_t rank = graph.type(value).dims.size();
+  if (rank > kMaxRank) return Unsupported("rank {}: kernels serve at most {}", rank, kMaxRank);
+  return {};
+}
+
+template <size_t N>
+class RowWalker {
+ public:
+  RowWalker(const int64_t* dims, int rank, std::array<const int64_t*, N> strides, int64_t row)
+      : dims_(dims), rank_(rank), strides_(strides) {
+    for (int d = rank - 1; d >= 0; --d) {
+      at_[d] = row % dims[d];
+      row /= dims[d];
+      for (size_t k = 0; k < N; ++k) offset_[k] += at_[d] * strides_[k][d];
+    }
+  }
+  int64_t offset(size_t k) const { return offset_[k]; }
+  void Next() {
+    for (int d = rank_ - 1; d >= 0; --d) {
+      for (size_t k = 0; k < N; ++k) offset_[k] += strides_[k][d];
+      if (++at_[d] < dims_[d]) return;
+      for (size_t k = 0; k < N; ++k) offset_[k] -= at_[d] * strides_[k][d];
+      at_[d] = 0;
+    }
+  }
+
+ private:
+  const int64_t* dims_;
+  int rank_;
+  std::array<const int64_t*, N> strides_;
+  int64_t at_[kMaxRank];
+  int64_t offset_[N] = {};
+};
+
+// Rows a claim of the pool: about 16K elements, some microseconds.
+inline int64_t RowGrain(int64_t row_length) {
+  return row_length <= 0 ? 16384 : (16384 + row_length - 1) / row_length;
+}
+
+}  // namespace liveshape::cpu

@@ -1,0 +1,84 @@
+// Sums and maxima of a row of f32, f16 or bf16, per target. The order of additions depends on the row's
+// length alone: four vectors of partial sums over blocks of 4096 elements, blocks added in double, so the
+// error stays near 128 roundings of a block however long the row is.
+#if defined(LS_SIMD_REDUCE_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef LS_SIMD_REDUCE_INL
+#undef LS_SIMD_REDUCE_INL
+#else
+#define LS_SIMD_REDUCE_INL
+#endif
+
+#include <algorithm>
+#include <limits>
+
+#include "backends/cpu/simd/half-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace liveshape::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// f is a function object: V operator()(D, V). `fill` must be where f is 0: what the tail is padded with.
+template <class E, class F>
+HWY_INLINE double SumRow(E e, const typename E::Type* x, int64_t n, float fill, const F& f) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = hn::Lanes(d);
+  double total = 0;
+  for (int64_t begin = 0; begin < n; begin += 4096) {
+    const int64_t end = begin + 4096 < n ? begin + 4096 : n;
+    auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
+    int64_t i = begin;
+    for (; i + 4 * lanes <= end; i += 4 * lanes) {
+      s0 = hn::Add(s0, f(d, LoadF32(e, d, x + i)));
+      s1 = hn::Add(s1, f(d, LoadF32(e, d, x + i + lanes)));
+      s2 = hn::Add(s2, f(d, LoadF32(e, d, x + i + 2 * lanes)));
+      s3 = hn::Add(s3, f(d, LoadF32(e, d, x + i + 3 * lanes)));
+    }
+    for (; i + lanes <= end; i += lanes) s0 = hn::Add(s0, f(d, LoadF32(e, d, x + i)));
+    if (i < end) s1 = hn::Add(s1, f(d, LoadPartial(e, d, x + i, end - i, fill)));
+    total += SumLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)));
+  }
+  return total;
+}
+
+struct Identity {
+  template <class D, class V>
+  HWY_INLINE V operator()(D, V v) const { return v; }
+};
+
+// The largest element (kSign 1) or the smallest (-1); NaN if there is one. n > 0.
+template <int kSign, class E>
+HWY_INLINE float ExtremeRow(E e, const typename E::Type* x, int64_t n) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = hn::Lanes(d);
+  const float lowest = kSign * -std::numeric_limits<float>::infinity();
+  auto best0 = hn::Set(d, lowest), best1 = best0;
+  auto nan = hn::IsNaN(best0);
+  // A NaN is remembered apart: max then costs two operations a vector, and its order is free.
+  const auto take = [&](auto best, auto v) HWY_ATTR {
+    nan = hn::Or(nan, hn::IsNaN(v));
+    return hn::IfThenElse(kSign > 0 ? hn::Gt(v, best) : hn::Lt(v, best), v, best);
+  };
+  int64_t i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    best0 = take(best0, LoadF32(e, d, x + i));
+    best1 = take(best1, LoadF32(e, d, x + i + lanes));
+  }
+  for (; i + lanes <= n; i += lanes) best0 = take(best0, LoadF32(e, d, x + i));
+  if (i < n) best1 = take(best1, LoadPartial(e, d, x + i, n - i, lowest));
+  if (!hn::AllFalse(d, nan)) return std::numeric_limits<float>::quiet_NaN();
+  HWY_ALIGN float a[HWY_MAX_BYTES / sizeof(float)], b[HWY_MAX_BYTES / sizeof(float)];
+  hn::Store(best0, d, a);
+  hn::Store(best1, d, b);
+  float best = lowest;
+  for (int64_t k = 0; k < lanes; ++k) {
+    best = kSign > 0 ? (a[k] > best ? a[k] : best) : (a[k] < best ? a[k] : best);
+    best = kSign > 0 ? (b[k] > best ? b[k] : best) : (b[k] < best ? b[k] : best);
+  }
+  return best;
+}
+
+}  // namespace liveshape::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

@@ -1,0 +1,252 @@
+// Reductions of every kind and dtype. Each output is made by one worker in an order that depends on the
+// dims alone. Floats are summed and multiplied in double (long dense runs: f32 blocks, see
+// simd/reduce-inl.h), integers wrap in 64 bits.
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+
+#include "backends/cpu/simd/half.h"
+#include "base/observe.h"
+#include "ops/ops.h"
+#include "ops/reduce/cpu_plan.h"
+
+namespace liveshape::cpu {
+namespace {
+
+template <typename T>
+struct Plain {
+  using Type = T;
+  using Value = std::conditional_t<std::is_integral_v<T>, int64_t, T>;
+  static Value Get(T v) { return v; }
+};
+struct HalfElement {
+  using Type = uint16_t;
+  using Value = float;
+  static float Get(uint16_t v) { return F32FromF16(v); }
+};
+struct BFloatElement {
+  using Type = uint16_t;
+  using Value = float;
+  static float Get(uint16_t v) { return F32FromBF16(v); }
+};
+struct BoolElement {
+  using Type = uint8_t;
+  using Value = int64_t;
+  static int64_t Get(uint8_t v) { return v != 0; }
+};
+
+// An accumulator: Init, and Step over values of type V.
+template <typename V>
+struct SumOf {
+  using Acc = std::conditional_t<std::is_integral_v<V>, uint64_t, double>;
+  static Acc Init() { return 0; }
+  static Acc Step(Acc a, V v) { return a + static_cast<Acc>(v); }
+};
+template <typename V>
+struct ProductOf {
+  using Acc = std::conditional_t<std::is_integral_v<V>, uint64_t, double>;
+  static Acc Init() { return 1; }
+  static Acc Step(Acc a, V v) { return a * static_cast<Acc>(v); }
+};
+template <typename V, int kSign>
+struct ExtremeOf {
+  using Acc = V;
+  using Limits = std::numeric_limits<V>;
+  static Acc Init() {
+    if constexpr (std::is_integral_v<V>) return kSign > 0 ? Limits::min() : Limits::max();
+    else return kSign > 0 ? -Limits::infinity() : Limits::infinity();
+  }
+  static Acc Step(Acc a, V v) {  // a NaN wins and stays
+    const bool better = kSign > 0 ? v > a : v < a;
+    return (better || v != v) && a == a ? v : a;
+  }
+};
+template <typename V>
+struct AnyOf {
+  using Acc = uint8_t;
+  static Acc Init() { return 0; }
+  static Acc Step(Acc a, V v) { return a | (v != V{0}); }
+};
+template <typename V>
+struct AllOf {
+  using Acc = uint8_t;
+  static Acc Init() { return 1; }
+  static Acc Step(Acc a, V v) { return a & (v != V{0}); }
+};
+
+template <typename Acc>
+void Store(const View& out, int64_t index, Acc value) {
+  switch (out.dtype) {
+    case DType::kF32: out.as<float>()[index] = static_cast<float>(value); break;
+    case DType::kF16: out.as<uint16_t>()[index] = F16FromF32(static_cast<float>(value)); break;
+    case DType::kBF16: out.as<uint16_t>()[index] = BF16FromF32(static_cast<float>(value)); break;
+    case DType::kF64: out.as<double>()[index] = static_cast<double>(value); break;
+    case DType::kI64: out.as<int64_t>()[index] = static_cast<int64_t>(value); break;
+    case DType::kI32: out.as<int32_t>()[index] = static_cast<int32_t>(value); break;
+    case DType::kI16: out.as<int16_t>()[index] = static_cast<int16_t>(value); break;
+    case DType::kI8: out.as<int8_t>()[index] = static_cast<int8_t>(value); break;
+    case DType::kU8: out.as<uint8_t>()[index] = static_cast<uint8_t>(value); break;
+    case DType::kBool: out.as<uint8_t>()[index] = value != Acc{0}; break;
+  }
+}
+
+struct Task {
+  const View& in;
+  const View& out;
+  const ReducePlan& plan;
+  ReduceKind kind;
+  ReduceRuns runs;  // of f32 and halves
+
+  double divisor() const {
+    return kind == ReduceKind::kMean ? static_cast<double>(plan.reduced.count) : 1.0;
+  }
+  template <typename Acc>
+  void Finish(int64_t index, Acc acc) const {
+    if constexpr (std::is_same_v<Acc, double>) Store(out, index, acc / divisor());
+    else Store(out, index, acc);
+  }
+};
+
+// One output: `run(pointer, n, stride)` for each innermost run of the reduced dims.
+template <typename T, typename Run>
+void ForEachRun(const ReducePlan::Dims& reduced, const T* x, Run run) {
+  if (reduced.count == 0) return;
+  const int outer = std::max(0, reduced.rank - 1);
+  const int64_t n = reduced.inner(), rows = reduced.count / n;
+  RowWalker<1> walk(reduced.dims, outer, {reduced.strides}, 0);
+  for (int64_t r = 0; r < rows; ++r, walk.Next()) run(x + walk.offset(0), n, reduced.inner_stride());
+}
+
+// Is there a vectorised form of this accumulator on this element?
+template <class E, class Op>
+constexpr bool kHasRuns = std::is_same_v<typename E::Value, float> &&
+                          (std::is_same_v<Op, SumOf<float>> || std::is_same_v<typename Op::Acc, float>);
+
+template <class E, class Op>
+void ReduceOne(const Task& task, const typename E::Type* x, int64_t index) {
+  typename Op::Acc acc = Op::Init();
+  ForEachRun(task.plan.reduced, x, [&](const typename E::Type* run, int64_t n, int64_t stride) {
+    if constexpr (kHasRuns<E, Op>) {
+      if (stride == 1 && n >= 16) {
+        if constexpr (std::is_same_v<Op, SumOf<float>>) acc += task.runs.sum(run, n);
+        else acc = Op::Step(acc, (Op::Init() < 0 ? task.runs.max : task.runs.min)(run, n));
+        return;
+      }
+    }
+    for (int64_t i = 0; i < n; ++i) acc = Op::Step(acc, E::Get(run[i * stride]));
+  });
+  task.Finish(index, acc);
+}
+
+// Columns [0, n) from x on; n <= kReduceColumns.
+template <class E, class Op>
+void ReduceColumns(const Task& task, const typename E::Type* x, int64_t column_stride, int64_t index,
+                   int64_t n) {
+  using Acc = typename Op::Acc;
+  Acc acc[kReduceColumns];
+  std::fill_n(acc, n, Op::Init());
+  ForEachRun(task.plan.reduced, x, [&](const typename E::Type* run, int64_t rows, int64_t stride) {
+    if constexpr (std::is_same_v<typename E::Value, float> && std::is_same_v<Op, SumOf<float>>) {
+      if (column_stride == 1) return task.runs.sum_columns(run, stride, rows, n, acc);
+    }
+    for (int64_t r = 0; r < rows; ++r) {
+      const typename E::Type* row = run + r * stride;
+      for (int64_t c = 0; c < n; ++c) acc[c] = Op::Step(acc[c], E::Get(row[c * column_stride]));
+    }
+  });
+  for (int64_t c = 0; c < n; ++c) task.Finish(index + c, acc[c]);
+}
+
+template <class E, class Op>
+void Reduce(const Task& task, ThreadPool& pool) {
+  const ReducePlan& plan = task.plan;
+  const auto* x = task.in.as<const typename E::Type>();
+  const int64_t work = std::max<int64_t>(1, plan.reduced.count);
+  if (!plan.by_columns) {
+    pool.ParallelFor(plan.kept.count, RowGrain(work), [&](int64_t begin, int64_t end, int) {
+      RowWalker<1> walk(plan.kept.dims, plan.kept.rank, {plan.kept.strides}, begin);
+      for (int64_t o = begin; o < end; ++o, walk.Next()) ReduceOne<E, Op>(task, x + walk.offset(0), o);
+    });
+    return;
+  }
+  const int64_t columns = plan.kept.inner(), stride = plan.kept.inner_stride();
+  const int64_t blocks = (columns + kReduceColumns - 1) / kReduceColumns;
+  const int64_t count = plan.kept.count / columns * blocks;
+  pool.ParallelFor(count, RowGrain(work * kReduceColumns), [&](int64_t begin, int64_t end, int) {
+    for (int64_t b = begin; b < end; ++b) {
+      const RowWalker<1> row(plan.kept.dims, plan.kept.rank - 1, {plan.kept.strides}, b / blocks);
+      const int64_t column = b % blocks * kReduceColumns;
+      ReduceColumns<E, Op>(task, x + row.offset(0) + column * stride, stride,
+                           b / blocks * columns + column, std::min(kReduceColumns, columns - column));
+    }
+  });
+}
+
+template <class E>
+void ReduceElements(const Task& task, ThreadPool& pool) {
+  using V = typename E::Value;
+  switch (task.kind) {
+    case ReduceKind::kSum: case ReduceKind::kMean: return Reduce<E, SumOf<V>>(task, pool);
+    case ReduceKind::kProd: return Reduce<E, ProductOf<V>>(task, pool);
+    case ReduceKind::kMax: return Reduce<E, ExtremeOf<V, 1>>(task, pool);
+    case ReduceKind::kMin: return Reduce<E, ExtremeOf<V, -1>>(task, pool);
+    case ReduceKind::kAny: return Reduce<E, AnyOf<V>>(task, pool);
+    case ReduceKind::kAll: return Reduce<E, AllOf<V>>(task, pool);
+  }
+}
+
+struct ReducePrepared : Prepared {
+  ReduceKind kind = ReduceKind::kSum;
+  bool reduced[kMaxRank] = {};
+};
+
+Status Run(const KernelArgs& args) {
+  const auto& prepared = static_cast<const ReducePrepared&>(*args.prepared);
+  const View& x = args.in(0);
+  ReducePlan plan;
+  for (int d = 0; d < x.rank; ++d)
+    (prepared.reduced[d] ? plan.reduced : plan.kept).Append(x.dims[d], x.strides[d]);
+  if (plan.kept.count == 0) return {};
+  const bool extreme = prepared.kind == ReduceKind::kMax || prepared.kind == ReduceKind::kMin;
+  if (plan.reduced.count == 0 && extreme) {
+    AllocationPause pause;
+    return InvalidArgument("max or min over a dim of extent 0 has no value");
+  }
+  plan.by_columns = plan.kept.rank > 0 && plan.kept.inner() >= 4 &&
+                    (plan.reduced.rank == 0 || plan.kept.inner_stride() < plan.reduced.inner_stride());
+  Task task{x, args.out(0), plan, prepared.kind, {}};
+  switch (x.dtype) {
+    case DType::kF32: case DType::kF16: case DType::kBF16: task.runs = FindReduceRuns(x.dtype); break;
+    default: break;
+  }
+  switch (x.dtype) {
+    case DType::kF32: ReduceElements<Plain<float>>(task, args.pool); break;
+    case DType::kF16: ReduceElements<HalfElement>(task, args.pool); break;
+    case DType::kBF16: ReduceElements<BFloatElement>(task, args.pool); break;
+    case DType::kF64: ReduceElements<Plain<double>>(task, args.pool); break;
+    case DType::kI64: ReduceElements<Plain<int64_t>>(task, args.pool); break;
+    case DType::kI32: ReduceElements<Plain<int32_t>>(task, args.pool); break;
+    case DType::kI16: ReduceElements<Plain<int16_t>>(task, args.pool); break;
+    case DType::kI8: ReduceElements<Plain<int8_t>>(task, args.pool); break;
+    case DType::kU8: ReduceElements<Plain<uint8_t>>(task, args.pool); break;
+    case DType::kBool: ReduceElements<BoolElement>(task, args.pool); break;
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Prepared>> Prepare(const ir::Graph& graph, const ir::Node& node) {
+  LS_RETURN_IF_ERROR(CheckRank(graph, node.inputs[0]));
+  auto prepared = std::make_unique<ReducePrepared>();
+  static constexpr const char* kNames[] = {"sum", "mean", "prod", "max", "min", "any", "all"};
+  const auto* name = std::find(std::begin(kNames), std::end(kNames), node.String("kind"));
+  if (name == std::end(kNames)) return Unsupported("reduction `{}`", node.String("kind"));
+  prepared->kind = static_cast<ReduceKind>(name - kNames);
+  for (int64_t d : node.Ints("dims")) prepared->reduced[d] = true;
+  return std::unique_ptr<Prepared>(std::move(prepared));
+}
+
+}  // namespace
+
+extern const CpuKernel kReduceKernel = {.op = &ops::kReduce, .run = Run, .prepare = Prepare};
+
+}  // namespace liveshape::cpu
