@@ -57,20 +57,20 @@ def _parse_sweep(text: str) -> list[Point]:
     groups = [group.split(",") for group in text.split(";") if group.strip()]
     if len(groups) == 1 and all("=" not in value for value in groups[0][1:]):
         name, _, first = groups[0][0].partition("=")
-        return [{name.strip(): _whole(text, v)} for v in [first, *groups[0][1:]]]
-    return [
-        {name.strip(): _whole(text, v) for name, _, v in (item.partition("=") for item in group)}
-        for group in groups
-    ]
+        groups = [[f"{name}={value}"] for value in (first, *groups[0][1:])]
+    return [dict(_parse_assignment(text, item) for item in group) for group in groups]
 
 
-def _whole(text: str, value: str) -> int:
+def _parse_assignment(text: str, item: str) -> tuple[str, int]:
+    name, _, value = item.partition("=")
     try:
-        return int(value)
+        if name.strip():
+            return name.strip(), int(value)
     except ValueError:
-        raise ShapeError(
-            f"--sweep {text!r}: {value!r} is not an integer (write S=1,2 or 'S=1,B=2;S=4,B=1')"
-        ) from None
+        pass
+    raise ShapeError(
+        f"--sweep {text!r}: {item!r} is not NAME=INTEGER (write S=1,2 or 'S=1,B=2;S=4,B=1')"
+    )
 
 
 def random_inputs(

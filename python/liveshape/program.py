@@ -75,17 +75,13 @@ class Program:
         """Copy outputs out before states change: an output may be a view of a state."""
         outputs, writes = [], []
         for spec, value in zip(self.ep.graph_signature.output_specs, results, strict=True):
-            if spec.kind.name == "BUFFER_MUTATION":
-                writes.append((self._state(spec.target), value.clone()))
+            if spec.kind.name in ("BUFFER_MUTATION", "PARAMETER_MUTATION"):
+                writes.append((self._tensor(spec), value.clone()))
             elif spec.kind.name == "USER_OUTPUT" and type(spec.arg).__name__ != "ConstantArgument":
                 outputs.append((spec.arg.name, _own(value)))
         for state, value in writes:
             state.copy_(value)
         return outputs
-
-    def _state(self, target: str) -> torch.Tensor:
-        stored = self.ep.state_dict
-        return stored[target] if target in stored else self.ep.constants[target]
 
 
 def _own(value: Any) -> torch.Tensor:
