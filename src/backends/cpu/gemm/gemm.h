@@ -1,0 +1,63 @@
+// C = A * B + bias over f32, f16 and bf16, summed in f32 and rounded once. Routed by live M:
+//   M = 1            bandwidth: several panels at once, no packing
+//   M <= 16          panel by panel, each read once from memory for all rows
+//   else             blocked: A packed per worker, B's panel blocks from L1
+// Bits depend on the operands alone: not on the route, the split or the thread count (micro-inl.h).
+//
+//   GemmCall call = {.m = rows, .n = n, .k = k, .a = ..., .b = ..., .c = out};
+//   std::byte* scratch;                     // GemmScratchBytes of the largest shape
+//   Gemm(call, pool, scratch);
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/thread_pool.h"
+#include "ir/dtype.h"
+
+namespace liveshape::cpu {
+
+// A: m rows, in row-major order over `rank` leading dims. Strides in elements, any value.
+struct GemmLeft {
+  const std::byte* data = nullptr;
+  DType dtype = DType::kF32;
+  int rank = 0;
+  const int64_t* dims = nullptr;
+  const int64_t* strides = nullptr;
+  int64_t k_stride = 1;
+};
+
+// B [k, n]: panels of ConstantLayout::kPanel16 (of the [n, k] weight), or any strides.
+struct GemmRight {
+  const std::byte* data = nullptr;
+  DType dtype = DType::kF32;
+  bool panels = false;
+  int64_t k_stride = 0;
+  int64_t n_stride = 1;
+};
+
+struct GemmCall {
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  GemmLeft a;
+  GemmRight b;
+  const std::byte* bias = nullptr;  // [n] or null
+  DType bias_dtype = DType::kF32;
+  int64_t bias_stride = 1;
+  std::byte* c = nullptr;           // [batch..., m, n], dense
+  DType c_dtype = DType::kF32;
+  // Leading dims that A, B and C share; B's data must not be panels then.
+  int batch_rank = 0;
+  const int64_t* batch_dims = nullptr;
+  const int64_t* a_batch_strides = nullptr;
+  const int64_t* b_batch_strides = nullptr;
+};
+
+// Enough for every call of these dtypes and smaller or equal m, n, k. Pointers are not looked at; give
+// a.k_stride = 0 where it is not known to be 1.
+int64_t GemmScratchBytes(const GemmCall& largest, int threads);
+
+void Gemm(const GemmCall& call, ThreadPool& pool, std::byte* scratch);
+
+}  // namespace liveshape::cpu

@@ -1,0 +1,206 @@
+// The inner kernel of every matmul and of attention: a few rows of A times a few panels of B, sums kept in
+// registers. B is read as panels of 16 columns, [k][16]; A as rows, or packed [k][rows].
+//
+// One order of summation for every route (GEMV, few rows, blocked) and every tile: an output is the sum,
+// over blocks of kBlockK in ascending k, of a chain of multiply-adds that starts at 0; bias comes last. So
+// results are the same bits for any M, any tiling and any thread count, and the blocks keep the error of a
+// long K near that of a pairwise sum.
+#if defined(LIVESHAPE_CPU_MICRO_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef LIVESHAPE_CPU_MICRO_INL_H_
+#undef LIVESHAPE_CPU_MICRO_INL_H_
+#else
+#define LIVESHAPE_CPU_MICRO_INL_H_
+#endif
+
+#include <array>
+#include <cstdint>
+#include <utility>
+
+#include "backends/cpu/gemm/element-inl.h"
+#include "backends/cpu/gemm/task.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace liveshape::cpu::HWY_NAMESPACE {
+namespace {
+
+using PanelTag = hn::CappedTag<float, 16>;
+constexpr int kLanes = static_cast<int>(hn::MaxLanes(PanelTag()));
+constexpr int kVectors = 16 / kLanes;  // a panel row
+// Accumulators: 12 of AVX2's 16 registers (2 hold B, 1-2 broadcasts of A), which also hides the latency of
+// 8 multiply-adds in flight; the same count elsewhere.
+constexpr int kMaxRows = 12 / kVectors < 1 ? 1 : 12 / kVectors;  // 6 on AVX2, 12 on AVX-512, 3 on 128 bits
+
+// How many panels go with `rows` rows to fill the accumulators: a power of two.
+constexpr int WidePanels(int rows) {
+  int panels = 1;
+  while (2 * panels * rows * kVectors <= 12) panels *= 2;
+  return panels;
+}
+constexpr int kMaxPanels = WidePanels(1);
+
+struct MicroArgs {
+  int64_t k;                  // length of the sum, at most kBlockK for GEMM
+  const float* packed;        // A as [k][rows], or
+  const float* const* rows;   // A as pointers to `rows` rows, read from column `column`
+  int64_t column;
+  const void* b;              // first panel
+  int64_t b_panel;            // elements from one panel to the next
+  int64_t b_row;              // elements from one k to the next: 16 unless B is read where it lies
+  float* c;                   // [rows][panels * 16]
+  int64_t ldc;
+  bool accumulate;            // c += sum, else c = sum
+  const float* bias;          // [panels * 16] or null: added last
+};
+using MicroKernel = void (*)(const MicroArgs& args);
+
+template <int kRows, int kPanels, bool kPacked, typename TB, bool kStridedB>
+void Micro(const MicroArgs& args) {
+  constexpr int kWide = kPanels * kVectors;
+  const PanelTag d;
+  using V = hn::Vec<PanelTag>;
+  V sum[kRows][kWide];
+  HWY_UNROLL(16)
+  for (int r = 0; r < kRows; ++r) {
+    HWY_UNROLL(16)
+    for (int v = 0; v < kWide; ++v) sum[r][v] = hn::Zero(d);
+  }
+
+  const float* a[kRows];
+  HWY_UNROLL(16)
+  for (int r = 0; r < kRows; ++r) {
+    a[r] = kPacked ? args.packed + r : args.rows[r] + args.column;
+  }
+  const TB* b = static_cast<const TB*>(args.b);
+  const int64_t b_panel = args.b_panel;
+  const int64_t b_row = kStridedB ? args.b_row : 16;
+  for (int64_t k = 0; k < args.k; ++k) {
+    V vb[kWide];
+    HWY_UNROLL(16)
+    for (int v = 0; v < kWide; ++v) {
+      vb[v] = LoadAsFloat(d, b + v / kVectors * b_panel + v % kVectors * kLanes);
+    }
+    HWY_UNROLL(16)
+    for (int r = 0; r < kRows; ++r) {
+      const V va = hn::Set(d, kPacked ? a[0][k * kRows + r] : a[r][k]);
+      HWY_UNROLL(16)
+      for (int v = 0; v < kWide; ++v) sum[r][v] = hn::MulAdd(va, vb[v], sum[r][v]);
+    }
+    b += b_row;
+  }
+
+  HWY_UNROLL(16)
+  for (int r = 0; r < kRows; ++r) {
+    float* c = args.c + r * args.ldc;
+    HWY_UNROLL(16)
+    for (int v = 0; v < kWide; ++v) {
+      V total = sum[r][v];
+      if (args.accumulate) total = hn::Add(hn::LoadU(d, c + v * kLanes), total);
+      if (args.bias != nullptr) total = hn::Add(total, hn::LoadU(d, args.bias + v * kLanes));
+      hn::StoreU(total, d, c + v * kLanes);
+    }
+  }
+}
+
+// [rows - 1]: the kernel for that many rows. kWide: on WidePanels(rows) panels at once, else on one.
+template <bool kPacked, typename TB, bool kStridedB, bool kWide, int... kIndex>
+constexpr std::array<MicroKernel, kMaxRows> MicroTable(std::integer_sequence<int, kIndex...>) {
+  return {&Micro<kIndex + 1, kWide ? WidePanels(kIndex + 1) : 1, kPacked, TB, kStridedB>...};
+}
+using RowCounts = std::make_integer_sequence<int, kMaxRows>;
+constexpr auto kPackedMicro = MicroTable<true, float, false, false>(RowCounts());
+template <typename TB, bool kStridedB, bool kWide>
+constexpr auto kRowsMicro = MicroTable<false, TB, kStridedB, kWide>(RowCounts());
+
+// Rows split into tiles as even as can be, so that 7 rows cost 4 + 3 and not 6 + 1.
+struct RowTiles {
+  int64_t rows;
+  int64_t count;
+  explicit RowTiles(int64_t rows) : rows(rows), count((rows + kMaxRows - 1) / kMaxRows) {}
+  int64_t Begin(int64_t tile) const { return rows * tile / count; }
+  int64_t Height(int64_t tile) const { return Begin(tile + 1) - Begin(tile); }
+  int64_t MaxHeight() const { return (rows + count - 1) / count; }
+};
+
+#if HWY_TARGET != HWY_SCALAR
+// to[k * step + i] = from[i][k] for 4 rows and 4 k. 8 shuffles for 16 elements.
+template <typename T>
+HWY_INLINE void Transpose4x4(const T* const* from, int64_t k, float* to, int64_t step) {
+  const hn::FixedTag<float, 4> d;
+  const auto r0 = LoadAsFloat(d, from[0] + k), r1 = LoadAsFloat(d, from[1] + k);
+  const auto r2 = LoadAsFloat(d, from[2] + k), r3 = LoadAsFloat(d, from[3] + k);
+  const auto low01 = hn::InterleaveLower(d, r0, r1), high01 = hn::InterleaveUpper(d, r0, r1);
+  const auto low23 = hn::InterleaveLower(d, r2, r3), high23 = hn::InterleaveUpper(d, r2, r3);
+  hn::StoreU(hn::ConcatLowerLower(d, low23, low01), d, to);
+  hn::StoreU(hn::ConcatUpperUpper(d, low23, low01), d, to + step);
+  hn::StoreU(hn::ConcatLowerLower(d, high23, high01), d, to + 2 * step);
+  hn::StoreU(hn::ConcatUpperUpper(d, high23, high01), d, to + 3 * step);
+}
+#endif
+
+// One panel of B, [k][16] in f32, columns beyond `columns` zero, from any strides.
+template <typename T>
+void PackPanel(const T* from, int64_t k_stride, int64_t n_stride, int64_t k, int64_t columns,
+               float* to) {
+  int64_t done = 0;
+  if (columns == 16 && n_stride == 1) {
+    const PanelTag d;
+    for (; done < k; ++done) {
+      const T* row = from + done * k_stride;
+      for (int v = 0; v < kVectors; ++v) {
+        hn::StoreU(LoadAsFloat(d, row + v * kLanes), d, to + done * 16 + v * kLanes);
+      }
+    }
+  }
+#if HWY_TARGET != HWY_SCALAR
+  if (columns == 16 && k_stride == 1) {
+    for (; done + 4 <= k; done += 4) {
+      for (int64_t n = 0; n < 16; n += 4) {
+        const T* rows[4] = {from + n * n_stride, from + (n + 1) * n_stride,
+                            from + (n + 2) * n_stride, from + (n + 3) * n_stride};
+        Transpose4x4(rows, done, to + done * 16 + n, 16);
+      }
+    }
+  }
+#endif
+  for (; done < k; ++done) {
+    const T* row = from + done * k_stride;
+    for (int64_t n = 0; n < columns; ++n) to[done * 16 + n] = ToFloat(row[n * n_stride]);
+    for (int64_t n = columns; n < 16; ++n) to[done * 16 + n] = 0.0f;
+  }
+}
+
+// `height` rows of A as [k][height] in f32. May write 3 floats beyond the end.
+template <typename T>
+void PackRows(const T* const* rows, int64_t height, int64_t k_stride, int64_t k, float* to) {
+  int64_t done = 0;
+#if HWY_TARGET != HWY_SCALAR
+  if (k_stride == 1) {
+    for (; done + 4 <= k; done += 4) {
+      // The last group of rows may be short: its spare lanes spill into the next k, written after it.
+      HWY_ALIGN float group[3][16];
+      const int64_t groups = (height + 3) / 4;
+      for (int64_t g = 0; g < groups; ++g) {
+        const T* four[4];
+        for (int64_t i = 0; i < 4; ++i) four[i] = rows[g * 4 + i < height ? g * 4 + i : height - 1];
+        Transpose4x4(four, done, group[g], 4);
+      }
+      const hn::FixedTag<float, 4> d;
+      for (int64_t i = 0; i < 4; ++i) {
+        for (int64_t g = 0; g < groups; ++g) {
+          hn::StoreU(hn::LoadU(d, group[g] + i * 4), d, to + (done + i) * height + g * 4);
+        }
+      }
+    }
+  }
+#endif
+  for (; done < k; ++done) {
+    for (int64_t r = 0; r < height; ++r) to[done * height + r] = ToFloat(rows[r][done * k_stride]);
+  }
+}
+
+}  // namespace
+}  // namespace liveshape::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,60 @@
+// What the parts of the GEMM share: block sizes and the description of one task. Not for other folders.
+#pragma once
+
+#include <algorithm>
+
+#include "backends/cpu/gemm/gemm.h"
+
+namespace liveshape::cpu {
+
+inline constexpr int64_t kBlockK = 256;      // a panel's block is 16 KB: half of L1
+inline constexpr int64_t kFewRows = 16;      // M up to this is not packed
+inline constexpr int64_t kBlockRows = 144;   // rows of packed A: 144 x 256 floats are 147 KB of L2
+inline constexpr int64_t kGroupPanels = 16;  // columns of a task, at least: 256
+inline constexpr int64_t kMaxPackedPanels = 8;  // >= micro-inl.h's kMaxPanels on every ISA
+
+// Scratch of one worker, in floats: blocks of A and B in f32, and sums that cannot stay in C. Grows with
+// every dim, so what is planned for the largest shape is enough for every other.
+struct GemmScratch {
+  int64_t a, b, tile;
+  explicit GemmScratch(const GemmCall& call) {
+    const int64_t k = std::min(call.k, kBlockK), rows = std::min(call.m, kBlockRows);
+    const int64_t panels = call.n / 16 + (call.n % 16 != 0);
+    const bool b_in_place = call.b.panels && call.b.dtype == DType::kF32;
+    a = rows * k + 16;
+    b = b_in_place ? 0 : std::min(panels, kMaxPackedPanels) * 16 * k;
+    tile = rows * 16 * (call.c_dtype == DType::kF32 ? 1 : std::min(panels, kGroupPanels));
+  }
+  int64_t total() const { return (a + b + tile + 15) / 16 * 16; }
+};
+
+struct GemmTask {
+  const std::byte* a;  // of this batch
+  const std::byte* b;
+  std::byte* c;
+  int64_t row_begin, row_end;
+  int64_t panel_begin, panel_end;
+  float* scratch;  // of this worker
+};
+
+inline const std::byte* RowAddress(const GemmLeft& a, const std::byte* data, int64_t row) {
+  int64_t offset = 0;
+  for (int i = a.rank - 1; i > 0; --i) {
+    offset += row % a.dims[i] * a.strides[i];
+    row /= a.dims[i];
+  }
+  if (a.rank > 0) offset += row * a.strides[0];
+  return data + offset * static_cast<int64_t>(SizeOf(a.dtype));
+}
+
+// Elements from batch 0 to batch `index`.
+inline int64_t BatchOffset(const GemmCall& call, const int64_t* strides, int64_t index) {
+  int64_t offset = 0;
+  for (int i = call.batch_rank - 1; i >= 0; --i) {
+    offset += index % call.batch_dims[i] * strides[i];
+    index /= call.batch_dims[i];
+  }
+  return offset;
+}
+
+}  // namespace liveshape::cpu

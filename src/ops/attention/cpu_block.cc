@@ -1,0 +1,242 @@
+// Prefill: a block of rows against the keys they see, block after block of keys, with the micro kernels of
+// the GEMM for both products and an online softmax between them.
+#include "ops/attention/cpu_block.h"
+
+#include "ops/attention/cpu_call.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/attention/cpu_block.cc"
+#include "backends/cpu/simd/dispatch.h"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+
+#include "backends/cpu/gemm/micro-inl.h"
+#include "ops/attention/softmax-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace liveshape::cpu::HWY_NAMESPACE {
+namespace {
+
+template <typename T>
+class BlockOfRows {
+ public:
+  BlockOfRows(const AttentionCall& call, int64_t batch, int64_t group, int64_t begin, int64_t end,
+              float* scratch)
+      : call_(call), batch_(batch), group_(group), begin_(begin), rows_(end - begin), tiles_(rows_),
+        depth_(call.depth()), width_(call.width()), padded_width_(RoundUp16(width_)) {
+    const BlockScratch layout(call.rows(), call.keys(), depth_, width_, call.mask != nullptr);
+    queries_ = scratch;
+    key_panels_ = queries_ + layout.queries;
+    value_panels_ = key_panels_ + layout.key_panels;
+    scores_ = value_panels_ + layout.value_panels;
+    mask_ = scores_ + layout.scores;
+    sums_ = mask_ + layout.mask;
+    maximum_ = sums_ + layout.sums;
+    total_ = maximum_ + layout.state / 2;
+    mean_ = maximum_ + layout.state;
+    score_stride_ = std::min(RoundUp16(call.keys()), kAttentionKeys);
+  }
+
+  void Run() {
+    PackQueries();
+    int64_t seen = 0;  // keys that any row sees
+    for (int64_t r = 0; r < rows_; ++r) {
+      visible_[r] = Row(r).Visible(call_);
+      seen = std::max(seen, visible_[r]);
+      maximum_[r] = kMinusInf;
+      total_[r] = 0;
+    }
+    for (int64_t i = 0; i < rows_ * padded_width_; ++i) sums_[i] = 0;
+    for (int64_t key = 0; key < seen; key += kAttentionKeys) {
+      Keys(key, std::min(kAttentionKeys, seen - key));
+    }
+    for (int64_t r = 0; r < rows_; ++r) Finish(r);
+  }
+
+ private:
+  AttentionRow Row(int64_t r) const { return {call_, batch_, group_, begin_ + r}; }
+
+  const T* Base(const View& x) const {
+    return x.as<const T>() + batch_ * x.strides[0] + group_ * x.strides[1];
+  }
+
+  void PackQueries() {
+    for (int64_t t = 0; t < tiles_.count; ++t) {
+      const T* rows[kMaxRows];
+      for (int64_t r = 0; r < tiles_.Height(t); ++r) {
+        rows[r] = call_.q->as<const T>() + Row(tiles_.Begin(t) + r).Offset(*call_.q);
+      }
+      PackRows(rows, tiles_.Height(t), call_.q->strides[3], depth_,
+               queries_ + tiles_.Begin(t) * depth_);
+    }
+  }
+
+  // How many keys of this block row r sees, before the mask.
+  int64_t VisibleIn(int64_t r, int64_t key, int64_t count) const {
+    return std::clamp<int64_t>(visible_[r] - key, 0, count);
+  }
+
+  void Keys(int64_t key, int64_t count) {
+    bool any = false;
+    hidden_ = false;
+    for (int64_t r = 0; r < rows_; ++r) {
+      in_block_[r] = VisibleIn(r, key, count);
+      if (in_block_[r] == 0) continue;
+      bool sees = true;
+      if (call_.mask != nullptr) {
+        sees = LoadMask<T>(call_, Row(r), key, in_block_[r], mask_ + r * score_stride_);
+        if (!sees) in_block_[r] = 0;
+        hidden_ = true;
+      }
+      any |= sees;
+    }
+    for (int64_t r = 0; r < rows_; ++r) hidden_ |= in_block_[r] != count;
+    if (!any) return;
+    PackKeysAndValues(key, count);
+    for (int64_t t = 0; t < tiles_.count; ++t) Tile(t, count);
+  }
+
+  void PackKeysAndValues(int64_t key, int64_t count) {
+    const View &k = *call_.k, &v = *call_.v;
+    for (int64_t n = 0; n < count; n += 16) {
+      PackPanel(Base(k) + (key + n) * k.strides[2], k.strides[3], k.strides[2], depth_,
+                std::min<int64_t>(16, count - n), key_panels_ + n * depth_);
+    }
+    for (int64_t e = 0; e < width_; e += 16) {
+      PackPanel(Base(v) + key * v.strides[2] + e * v.strides[3], v.strides[2], v.strides[3], count,
+                std::min<int64_t>(16, width_ - e), value_panels_ + e * count);
+    }
+    skip_hidden_ = hidden_ && !AllFinite(value_panels_, count * padded_width_);
+  }
+
+  void Tile(int64_t t, int64_t count) {
+    const int64_t begin = tiles_.Begin(t), height = tiles_.Height(t);
+    int64_t keys = 0;
+    for (int64_t r = begin; r < begin + height; ++r) keys = std::max(keys, in_block_[r]);
+    if (keys == 0) return;
+
+    MicroArgs args = {};
+    args.k = depth_;
+    args.packed = queries_ + begin * depth_;
+    args.ldc = score_stride_;
+    for (int64_t n = 0; n < keys; n += 16) {
+      args.b = key_panels_ + n * depth_;
+      args.c = scores_ + begin * score_stride_ + n;
+      kPackedMicro[height - 1](args);
+    }
+
+    const float* weights[kMaxRows];
+    for (int64_t i = 0; i < height; ++i) {
+      const int64_t r = begin + i;
+      float* row = scores_ + r * score_stride_;
+      weights[i] = row;
+      const float* mask = call_.mask != nullptr ? mask_ + r * score_stride_ : nullptr;
+      if (in_block_[r] == 0) {
+        for (int64_t n = 0; n < RoundUp16(keys); ++n) row[n] = 0;
+        continue;
+      }
+      const float shrink = SoftmaxRow(row, in_block_[r], RoundUp16(keys), mask, call_.scale,
+                                      maximum_[r], total_[r]);
+      if (shrink != 1.0f) Scale(sums_ + r * padded_width_, shrink);
+    }
+    if (skip_hidden_) {
+      for (int64_t r = begin; r < begin + height; ++r) {
+        const float* mask = call_.mask != nullptr ? mask_ + r * score_stride_ : nullptr;
+        for (int64_t e = 0; e < padded_width_; e += 16) {
+          AddVisibleValues(value_panels_ + e * count, scores_ + r * score_stride_, mask, in_block_[r],
+                           sums_ + r * padded_width_ + e);
+        }
+      }
+      return;
+    }
+
+    args = {};
+    args.k = keys;
+    args.rows = weights;
+    args.b_panel = count * 16;
+    args.ldc = padded_width_;
+    args.accumulate = true;
+    const int64_t wide = WidePanels(static_cast<int>(height));
+    for (int64_t e = 0; e < padded_width_;) {
+      args.b = value_panels_ + e * count;
+      args.c = sums_ + begin * padded_width_ + e;
+      const bool is_wide = e + wide * 16 <= padded_width_;
+      (is_wide ? kRowsMicro<float, false, true> : kRowsMicro<float, false, false>)[height - 1](args);
+      e += is_wide ? wide * 16 : 16;
+    }
+  }
+
+  void Scale(float* row, float by) {
+    const RowTag d;
+    constexpr int64_t kStep = hn::MaxLanes(RowTag());
+    const auto factor = hn::Set(d, by);
+    for (int64_t e = 0; e < padded_width_; e += kStep) {
+      hn::StoreU(hn::Mul(hn::LoadU(d, row + e), factor), d, row + e);
+    }
+  }
+
+  void Finish(int64_t r) {
+    T* to = call_.out->as<T>() + Row(r).OutOffset(call_);
+    if (maximum_[r] != kMinusInf || total_[r] != 0) {
+      return FinishRow(sums_ + r * padded_width_, total_[r], width_, to);
+    }
+    // torch sums over no keys at all to 0, whatever the form.
+    if (call_.all_masked == AllMasked::kZero || call_.keys() == 0) return FillRow(0.0f, width_, to);
+    if (call_.all_masked == AllMasked::kNan) return FillRow(std::nanf(""), width_, to);
+    if (!has_mean_) MeanOfValues<T>(call_, batch_, group_, mean_, mean_ + padded_width_);
+    has_mean_ = true;
+    NarrowRow(mean_, width_, to);
+  }
+
+  const AttentionCall& call_;
+  const int64_t batch_, group_, begin_, rows_;
+  const RowTiles tiles_;
+  const int64_t depth_, width_, padded_width_;
+  int64_t score_stride_;
+  float *queries_, *key_panels_, *value_panels_, *scores_, *mask_, *sums_, *maximum_, *total_, *mean_;
+  int64_t visible_[kAttentionRows];   // keys in all
+  int64_t in_block_[kAttentionRows];  // keys in this block; 0 if the mask hides all
+  bool hidden_ = false;        // some row does not see some key of this block
+  bool skip_hidden_ = false;   // and a value there is not finite
+  bool has_mean_ = false;
+};
+
+void AttentionBlock(const AttentionCall& call, int64_t batch, int64_t group, int64_t begin,
+                    int64_t end, float* scratch) {
+  switch (call.q->dtype) {
+    case DType::kF16: return BlockOfRows<Half>(call, batch, group, begin, end, scratch).Run();
+    case DType::kBF16: return BlockOfRows<BFloat>(call, batch, group, begin, end, scratch).Run();
+    default: return BlockOfRows<float>(call, batch, group, begin, end, scratch).Run();
+  }
+}
+
+}  // namespace
+}  // namespace liveshape::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace liveshape::cpu {
+namespace {
+
+LS_SIMD_TABLE(AttentionBlock);
+
+}  // namespace
+
+void BlockedAttention(const AttentionCall& call, ThreadPool& pool, std::byte* scratch) {
+  const int64_t rows = call.rows(), blocks = (rows + kAttentionRows - 1) / kAttentionRows;
+  const int64_t worker_floats = BlockScratch(rows, call.keys(), call.depth(), call.width(),
+                                             call.mask != nullptr).total();
+  const auto run = LS_SIMD(AttentionBlock);
+  const int64_t grain = AttentionGrain(call, rows / std::max<int64_t>(1, blocks), call.keys());
+  pool.ParallelFor(call.batch() * call.groups() * blocks, grain, [&](int64_t begin, int64_t end, int worker) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t block = blocks - 1 - i % blocks;  // the longest of a causal triangle first
+      const int64_t outer = i / blocks;
+      run(call, outer / call.groups(), outer % call.groups(), rows * block / blocks,
+          rows * (block + 1) / blocks, reinterpret_cast<float*>(scratch) + worker * worker_floats);
+    }
+  });
+}
+
+}  // namespace liveshape::cpu
+#endif

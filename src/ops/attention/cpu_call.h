@@ -1,0 +1,111 @@
+// What the two attention kernels share: the call, and which keys a row may see.
+//
+// Query heads of one group share keys and values, so the unit of work is a (batch, group) with
+// rows = S * heads-per-group, ordered by position first: row r is position r / heads, head r % heads. Rows
+// that are neighbours see nearly the same keys, and K/V is read once for all of them (no repeat).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "backends/cpu/kernel.h"
+
+namespace liveshape::cpu {
+
+enum class AllMasked : uint8_t { kZero, kMean, kNan };
+
+struct AttentionCall {
+  const View *q, *k, *v, *mask, *row_limits;  // the last two may be null
+  const View* out;
+  float scale;
+  bool has_limit;
+  int64_t limit;
+  AllMasked all_masked;
+
+  int64_t batch() const { return q->dims[0]; }
+  int64_t groups() const { return k->dims[1]; }
+  int64_t heads() const { return groups() == 0 ? 0 : q->dims[1] / groups(); }  // of one group
+  int64_t positions() const { return q->dims[2]; }
+  int64_t keys() const { return k->dims[2]; }
+  int64_t depth() const { return q->dims[3]; }   // D
+  int64_t width() const { return v->dims[3]; }   // E
+  int64_t rows() const { return positions() * heads(); }  // of one (batch, group)
+};
+
+struct AttentionRow {
+  int64_t batch, head, position;
+
+  AttentionRow(const AttentionCall& call, int64_t batch, int64_t group, int64_t row)
+      : batch(batch), head(group * call.heads() + row % call.heads()), position(row / call.heads()) {}
+
+  int64_t Offset(const View& x) const {  // of [b, h, s] in a view with that order of dims
+    return batch * x.strides[0] + head * x.strides[1] + position * x.strides[2];
+  }
+  // Keys [0, n) are visible, before the mask is asked.
+  int64_t Visible(const AttentionCall& call) const {
+    int64_t n = call.keys();
+    if (call.has_limit) n = std::min(n, std::max<int64_t>(0, call.limit + position));
+    if (call.row_limits != nullptr) {
+      n = std::clamp<int64_t>(call.row_limits->as<const int64_t>()[Offset(*call.row_limits)], 0, n);
+    }
+    return n;
+  }
+  int64_t OutOffset(const AttentionCall& call) const {
+    return ((batch * call.q->dims[1] + head) * call.positions() + position) * call.width();
+  }
+};
+
+inline int64_t RoundUp16(int64_t n) { return (n + 15) / 16 * 16; }
+
+// How many tasks of rows x keys make a claim worth a thread: about 5 us of work.
+inline int64_t AttentionGrain(const AttentionCall& call, int64_t rows, int64_t keys) {
+  constexpr int64_t kWork = 1 << 17;  // multiply-adds
+  return 1 + kWork / (1 + rows * keys * (call.depth() + call.width() + 8));
+}
+
+// Blocked over rows and keys: prefill. Any strides.
+inline constexpr int64_t kAttentionRows = 48;   // 8 tiles of 6 rows (AVX2), 4 of 12 (AVX-512)
+inline constexpr int64_t kAttentionKeys = 128;  // K and V blocks of 64 KB at D = 128, in L2
+
+// Floats of scratch of one worker; grows with each argument.
+struct BlockScratch {
+  int64_t queries, key_panels, value_panels, scores, mask, sums, state, mean;
+  BlockScratch(int64_t rows, int64_t keys, int64_t depth, int64_t width, bool masked) {
+    rows = std::min(rows, kAttentionRows);
+    keys = std::min(RoundUp16(keys), kAttentionKeys);
+    queries = rows * depth + 16;
+    key_panels = keys * depth;
+    value_panels = keys * RoundUp16(width);
+    scores = rows * keys;
+    mask = masked ? rows * keys : 0;
+    sums = rows * RoundUp16(width);
+    state = 2 * rows;
+    mean = 2 * RoundUp16(width);
+  }
+  int64_t total() const {
+    return RoundUp16(queries + key_panels + value_panels + scores + mask + sums + state + mean);
+  }
+};
+
+// Few rows: decode. Keys are cut into chunks that are worked on independently and merged in order, so
+// that one sequence keeps many threads busy; the cut depends on nothing but the key's index.
+inline constexpr int64_t kDecodeRows = 8;
+inline constexpr int64_t kDecodeKeys = 256;
+
+// A chunk's result for one row: maximum, sum of weights, padding, weighted sum of values.
+inline int64_t PartialFloats(int64_t width) { return 16 + RoundUp16(width); }
+
+struct ChunkScratch {
+  int64_t queries, scores, mask, value_panel;
+  ChunkScratch(int64_t rows, int64_t keys, int64_t depth, bool masked) {
+    keys = std::min(RoundUp16(keys), kDecodeKeys);
+    rows = std::min(rows, kDecodeRows);
+    queries = rows * depth;
+    scores = rows * keys;
+    mask = masked ? rows * keys : 0;
+    value_panel = 16 * keys;
+  }
+  int64_t total() const { return RoundUp16(queries + scores + mask + value_panel); }
+};
+
+}  // namespace liveshape::cpu

@@ -1,0 +1,85 @@
+// x @ w.T + bias. A constant weight comes in panels and is streamed as it lies in the file; any other
+// weight is packed block by block in a worker's scratch.
+#include "backends/cpu/gemm/gemm.h"
+#include "backends/cpu/gemm/plain.h"
+#include "backends/cpu/kernel.h"
+#include "ops/ops.h"
+
+namespace liveshape::cpu {
+namespace {
+
+GemmCall CallOf(const KernelArgs& args) {
+  const View &x = args.in(0), &w = args.in(1), &y = args.out(0);
+  GemmCall call;
+  call.n = w.dims[0];
+  call.k = w.dims[1];
+  call.m = 1;
+  for (int i = 0; i + 1 < x.rank; ++i) call.m *= x.dims[i];
+  call.a = {.data = x.data, .dtype = x.dtype, .rank = x.rank - 1, .dims = x.dims,
+            .strides = x.strides, .k_stride = x.strides[x.rank - 1]};
+  call.b.data = w.data;
+  call.b.dtype = w.dtype;
+  call.b.panels = w.layout == ir::ConstantLayout::kPanel16;
+  if (!call.b.panels) {
+    call.b.n_stride = w.strides[0];
+    call.b.k_stride = w.strides[1];
+  }
+  if (args.inputs.size() > 2 && args.in(2).present()) {
+    const View& bias = args.in(2);
+    call.bias = bias.data;
+    call.bias_dtype = bias.dtype;
+    call.bias_stride = bias.strides[0];
+  }
+  call.c = y.data;
+  call.c_dtype = y.dtype;
+  return call;
+}
+
+Status Run(const KernelArgs& args) {
+  const GemmCall call = CallOf(args);
+  if (HasFastGemm(call.c_dtype)) {
+    Gemm(call, args.pool, args.scratch);
+  } else {
+    PlainGemm(call, args.pool);
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Prepared>> Prepare(const ir::Graph& graph, const ir::Node& node) {
+  const DType dtype = graph.type(node.outputs[0]).dtype;
+  if (!HasFastGemm(dtype) && !HasPlainGemm(dtype)) {
+    return Unsupported("linear of {} on the CPU", Name(dtype));
+  }
+  return std::unique_ptr<Prepared>();
+}
+
+sym::Expr Scratch(const ir::Graph& graph, const ir::Node& node, int threads) {
+  const ir::TensorType &x = graph.type(node.inputs[0]), &w = graph.type(node.inputs[1]);
+  sym::Table& table = graph.table();
+  if (!HasFastGemm(x.dtype)) return {};
+  GemmCall largest;
+  largest.m = 1;
+  for (size_t i = 0; i + 1 < x.dims.size(); ++i) {
+    const int64_t most = std::clamp<int64_t>(table.Bounds(x.dims[i]).hi, 0, kBlockRows);
+    largest.m = std::min(largest.m * most, kBlockRows);
+  }
+  largest.n = table.Bounds(w.dims[0]).hi;
+  largest.k = table.Bounds(w.dims[1]).hi;
+  largest.a.dtype = largest.c_dtype = x.dtype;
+  largest.b.dtype = w.dtype;
+  const ir::Value& weight = graph.value(node.inputs[1]);
+  largest.b.panels = weight.origin == ir::Origin::kConstant &&
+                     graph.constants[weight.index].layout == ir::ConstantLayout::kPanel16;
+  return table.Int(GemmScratchBytes(largest, threads));
+}
+
+Need NeedOf(const ir::Node&, size_t input) {
+  return input == 0 ? Need::kInnerDense : Need::kStrided;
+}
+
+}  // namespace
+
+extern const CpuKernel kLinearKernel = {
+    .op = &ops::kLinear, .run = Run, .prepare = Prepare, .scratch = Scratch, .need = NeedOf};
+
+}  // namespace liveshape::cpu

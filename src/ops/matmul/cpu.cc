@@ -1,0 +1,68 @@
+// Batched a @ b over any strides: a transposed or expanded view is never copied whole, its blocks are
+// packed in a worker's scratch.
+#include "backends/cpu/gemm/gemm.h"
+#include "backends/cpu/gemm/plain.h"
+#include "backends/cpu/kernel.h"
+#include "ops/ops.h"
+
+namespace liveshape::cpu {
+namespace {
+
+GemmCall CallOf(const KernelArgs& args) {
+  const View &a = args.in(0), &b = args.in(1), &y = args.out(0);
+  const int batch = a.rank - 2;
+  GemmCall call;
+  call.m = a.dims[batch];
+  call.k = a.dims[batch + 1];
+  call.n = b.dims[batch + 1];
+  call.a = {.data = a.data, .dtype = a.dtype, .rank = 1, .dims = a.dims + batch,
+            .strides = a.strides + batch, .k_stride = a.strides[batch + 1]};
+  call.b = {.data = b.data, .dtype = b.dtype, .panels = false, .k_stride = b.strides[batch],
+            .n_stride = b.strides[batch + 1]};
+  call.c = y.data;
+  call.c_dtype = y.dtype;
+  call.batch_rank = batch;
+  call.batch_dims = y.dims;
+  call.a_batch_strides = a.strides;
+  call.b_batch_strides = b.strides;
+  return call;
+}
+
+Status Run(const KernelArgs& args) {
+  const GemmCall call = CallOf(args);
+  if (HasFastGemm(call.c_dtype)) {
+    Gemm(call, args.pool, args.scratch);
+  } else {
+    PlainGemm(call, args.pool);
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Prepared>> Prepare(const ir::Graph& graph, const ir::Node& node) {
+  const DType dtype = graph.type(node.outputs[0]).dtype;
+  if (!HasFastGemm(dtype) && !HasPlainGemm(dtype)) {
+    return Unsupported("matmul of {} on the CPU", Name(dtype));
+  }
+  return std::unique_ptr<Prepared>();
+}
+
+sym::Expr Scratch(const ir::Graph& graph, const ir::Node& node, int threads) {
+  const ir::TensorType &a = graph.type(node.inputs[0]), &b = graph.type(node.inputs[1]);
+  sym::Table& table = graph.table();
+  if (!HasFastGemm(a.dtype)) return {};
+  const size_t rank = a.dims.size();
+  GemmCall largest;
+  largest.m = table.Bounds(a.dims[rank - 2]).hi;
+  largest.k = table.Bounds(a.dims[rank - 1]).hi;
+  largest.n = table.Bounds(b.dims[rank - 1]).hi;
+  largest.a.dtype = largest.b.dtype = largest.c_dtype = a.dtype;
+  largest.a.k_stride = 0;  // a transposed view is possible
+  return table.Int(GemmScratchBytes(largest, threads));
+}
+
+}  // namespace
+
+extern const CpuKernel kMatmulKernel = {
+    .op = &ops::kMatmul, .run = Run, .prepare = Prepare, .scratch = Scratch};
+
+}  // namespace liveshape::cpu
