@@ -1,0 +1,59 @@
+// What an op is. Which ops exist is the business of src/ops (one folder an op, one table).
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace liveshape::ir {
+
+// What a shape rule sees: a node whose outputs are not typed yet, and its inputs' types (null where an
+// optional input is absent).
+struct InferContext {
+  sym::Table& table;
+  const Node& node;
+  std::span<const TensorType* const> inputs;
+
+  const TensorType& in(size_t i) const { return *inputs[i]; }
+  bool has(size_t i) const { return i < inputs.size() && inputs[i] != nullptr; }
+};
+
+// Where the elements of a value lie: element [i0, i1, ...] is at offset + sum(i * stride), in elements
+// of its storage. Strides are expressions; an expanded dim has stride 0.
+struct Layout {
+  Dims strides;
+  Expr offset;
+};
+Layout ContiguousLayout(sym::Table& table, const Dims& dims);
+bool IsContiguous(const Layout& layout,
+                  const Dims& dims);  // provably row-major and dense, from any offset
+
+// FLOPs and bytes of one node, as expressions over the symbols (X6).
+struct Cost {
+  Expr flops;
+  Expr bytes;
+};
+
+struct OpDef {
+  const char* name;
+
+  // The shape rule: the one copy of this op's shape arithmetic. Also checks attributes and dtypes: what
+  // it accepts, kernels may rely on. Errors are prefixed with the node by the caller.
+  Result<std::vector<TensorType>> (*infer)(const InferContext& context);
+
+  // A view: where output 0's elements lie given where input 0's do; none if they cannot be expressed
+  // by strides (then the planner makes a copy). Null for an op that computes.
+  std::optional<Layout> (*view)(const InferContext& context, const TensorType& output,
+                                const Layout& input) = nullptr;
+
+  // The output may take over this input's storage when nobody reads the old value later; the kernel
+  // then writes only what changes (index_put into a KV cache). -1: never.
+  int in_place_input = -1;
+
+  Cost (*cost)(const InferContext& context,
+               const TensorType& output) = nullptr;  // null: bytes only
+};
+
+}  // namespace liveshape::ir
