@@ -17,7 +17,7 @@ Result<Point> ReadShape(const JsonAt& at) {
   Point point;
   for (const auto& member : *members) {
     LS_ASSIGN_OR_RETURN(int64_t value, at.At(member).Int());
-    point.emplace_back(member.first, value);
+    point.emplace_back(member.key, value);
   }
   return point;
 }
