@@ -11,21 +11,40 @@
 namespace liveshape::cli {
 namespace {
 
-// Consecutive steps of one point at the same live shape (decode steps) are one row.
+// Consecutive runs at one live shape, or at shapes where one symbol counts up by 1 (a position while
+// decoding), are one row: `B=1 S=1 P=5..8`.
 struct Row {
-  Point shape;
-  int steps = 0;
-  std::vector<double> ms = {};
-  double bind_us = 0, max_abs_diff = 0, allowed = 0;
+  Point first, last;
+  std::vector<double> ms = {}, bind_us = {};
+  double max_abs_diff = 0, allowed = 0;
   bool ok = true;
-  Stats stats = {};  // after the last step and a trim
+  Stats stats = {};  // after the last run and a trim
 
-  double MedianMs() const {
-    std::vector<double> sorted = ms;
-    std::sort(sorted.begin(), sorted.end());
-    return sorted[sorted.size() / 2];
+  bool Continues(const Point& next) const {
+    if (next.size() != last.size()) return false;
+    size_t counting = 0, others = 0;
+    for (size_t i = 0; i < next.size(); ++i) {
+      if (next[i].second == last[i].second) continue;
+      const bool same_symbol = first == last || first[i].second != last[i].second;
+      next[i].second == last[i].second + 1 && same_symbol ? ++counting : ++others;
+    }
+    return others == 0 && counting <= 1 && (counting == 1 || first == last);
+  }
+  std::string Shape() const {
+    std::string text;
+    for (size_t i = 0; i < first.size(); ++i) {
+      text += fmt::format("{}{}={}", i == 0 ? "" : " ", first[i].first, first[i].second);
+      if (last[i].second != first[i].second) text += fmt::format("..{}", last[i].second);
+    }
+    return text.empty() ? "static" : text;
   }
 };
+
+double Median(std::vector<double> samples) {
+  if (samples.empty()) return 0;
+  std::sort(samples.begin(), samples.end());
+  return samples[samples.size() / 2];
+}
 
 double Megabytes(size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
@@ -49,9 +68,10 @@ Result<std::vector<Row>> Walk(const Artifact& artifact, Session& session, const 
       const uint64_t binds = session.stats().binds;
       LS_RETURN_IF_ERROR(session.Run(step.inputs).Prefixed(ToString(step.shape)));
       Point shape = LiveShape(artifact, session.symbol_values());
-      if (first || rows.back().shape != shape) rows.push_back({.shape = std::move(shape)});
+      if (first || !rows.back().Continues(shape)) rows.push_back({.first = shape, .last = shape});
       first = false;
       Row& row = rows.back();
+      row.last = std::move(shape);
       for (size_t o = 0; o < step.outputs.size(); ++o) {
         const Comparison c =
             Compare(session.output(o), step.outputs[o].file.tensor(), golden.tolerance);
@@ -64,9 +84,8 @@ Result<std::vector<Row>> Walk(const Artifact& artifact, Session& session, const 
       }
       session.Trim();
       row.stats = session.stats();
-      if (row.stats.binds != binds) row.bind_us = std::max(row.bind_us, row.stats.last_bind_us);
+      if (row.stats.binds != binds) row.bind_us.push_back(row.stats.last_bind_us);
       row.ms.push_back(row.stats.last_run_ms);
-      ++row.steps;
     }
   }
   return rows;
@@ -76,8 +95,8 @@ void PrintTable(const std::vector<Row>& rows) {
   Table table({"live shape", "runs", "ms", "bind µs", "resident MB", "allocations", "rebuilds",
                "moved", "max abs diff", ""});
   for (const Row& row : rows) {
-    table.Add({ToString(row.shape), fmt::format("{}", row.steps),
-               fmt::format("{:.3f}", row.MedianMs()), fmt::format("{:.1f}", row.bind_us),
+    table.Add({row.Shape(), fmt::format("{}", row.ms.size()), fmt::format("{:.3f}", Median(row.ms)),
+               fmt::format("{:.1f}", Median(row.bind_us)),
                fmt::format("{:.2f}", Megabytes(row.stats.arena_resident)),
                AllocationsCell(row.stats), fmt::format("{}", row.stats.rebuilds),
                fmt::format("{}", row.stats.moved_addresses),
@@ -95,8 +114,11 @@ void PrintJson(const std::vector<Row>& rows, const Stats& stats, bool good) {
     json.Key("rows").Array([&] {
       for (const Row& row : rows)
         json.Object([&] {
-          WriteShape(json.Key("shape"), row.shape);
-          json.Field("runs", row.steps).Field("ms", row.MedianMs()).Field("bind_us", row.bind_us);
+          WriteShape(json.Key("shape"), row.first);
+          WriteShape(json.Key("last_shape"), row.last);
+          json.Field("runs", row.ms.size())
+              .Field("ms", Median(row.ms))
+              .Field("bind_us", Median(row.bind_us));
           json.Field("resident_bytes", row.stats.arena_resident)
               .Field("live_bytes", row.stats.arena_live);
           WriteCounters(json, row.stats);

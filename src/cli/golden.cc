@@ -1,5 +1,6 @@
 #include "cli/golden.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
@@ -95,9 +96,14 @@ class Reader {
 }  // namespace
 
 double GoldenPoint::Volume() const {
-  double volume = 1;
-  for (const auto& [name, value] : shape) volume *= static_cast<double>(value);
-  return volume;
+  const auto volume = [](const Point& point) {
+    double product = 1;
+    for (const auto& [name, value] : point) product *= static_cast<double>(value) + 1;
+    return product;
+  };
+  double largest = volume(shape);
+  for (const GoldenStep& step : steps) largest = std::max(largest, volume(step.shape));
+  return largest;
 }
 
 Result<Golden> Golden::Load(const std::string& directory) {

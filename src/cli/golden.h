@@ -28,7 +28,9 @@ struct GoldenStep {
 struct GoldenPoint {
   Point shape;
   std::vector<GoldenStep> steps;
-  double Volume() const;  // product of the symbol values: what "large" and "small" mean
+  // What "large" and "small" mean: the largest step's product of values, each plus 1 so that a position 0
+  // does not hide the others.
+  double Volume() const;
 };
 
 struct Golden {

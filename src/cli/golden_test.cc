@@ -41,7 +41,7 @@ TEST_F(GoldenTest, Reads) {
   ASSERT_TRUE(golden.ok()) << golden.status().message();
   ASSERT_EQ(golden->points.size(), 1u);
   const GoldenPoint& point = golden->points[0];
-  EXPECT_EQ(point.Volume(), 6);
+  EXPECT_EQ(point.Volume(), 3 * 4);
   EXPECT_EQ(ToString(point.steps[0].shape), "S=2 B=3");  // the point's, where a step has none
   EXPECT_EQ(point.steps[0].given[0].file.tensor().dims, std::vector<int64_t>{2});
 }
