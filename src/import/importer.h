@@ -23,6 +23,7 @@ Result<DType> ToDType(pt2::ScalarType type);
 std::string ShortTarget(std::string_view target);
 // Ops whose first output may share the storage of their first argument.
 bool MayAlias(std::string_view target);
+bool IsItem(std::string_view target);  // a tensor's one element, as a number
 // Higher-order ops that only wrap a subgraph: the graph's argument index; operands follow it.
 struct WrapperOp {
   const char* target;

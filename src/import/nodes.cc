@@ -28,6 +28,10 @@ bool MayAlias(std::string_view target) {
   return std::find(std::begin(kAliasing), std::end(kAliasing), target) != std::end(kAliasing);
 }
 
+bool IsItem(std::string_view target) {
+  return target == "aten.item.default" || target == "aten._local_scalar_dense.default";
+}
+
 const WrapperOp* FindWrapper(std::string_view target) {
   static constexpr WrapperOp kWrappers[] = {
       {"higher_order.wrap_with_set_grad_enabled", 1},
@@ -81,10 +85,6 @@ bool IsNoOp(std::string_view target) {
       "aten.sym_constrain_range_for_size.default", "aten._assert_async.msg",
   };
   return std::find(std::begin(kNoOps), std::end(kNoOps), target) != std::end(kNoOps);
-}
-
-bool IsItem(std::string_view target) {
-  return target == "aten.item.default" || target == "aten._local_scalar_dense.default";
 }
 
 // "aten.add_.Tensor" -> "aten.add.Tensor"; empty if the op does not write in place.

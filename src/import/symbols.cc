@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <random>
 
+#include "import/importer.h"
 #include "import/pt2/json.h"
 #include "sym/parse.h"
 
@@ -14,7 +15,8 @@ using sym::Interval;
 
 struct Declaration {
   int64_t lo = Interval::kNegInf, hi = Interval::kPosInf;
-  std::string display;
+  std::string display = {};
+  sym::Stage stage = 0;
 };
 
 // `Symbol('s0', positive=True, integer=True)` -> s0; empty for anything else.
@@ -38,7 +40,7 @@ Status ReadDisplayNames(const pt2::Pt2Archive& archive, std::map<std::string, De
   LS_ASSIGN_OR_RETURN(const pt2::JsonObject* object, names->Object());
   for (const auto& member : *object) {
     LS_ASSIGN_OR_RETURN(std::string display, names->At(member).String());
-    if (auto found = symbols.find(member.first); found != symbols.end()) found->second.display = display;
+    if (auto found = symbols.find(member.key); found != symbols.end()) found->second.display = display;
   }
   return {};
 }
@@ -68,6 +70,16 @@ Status ApplyExpressionRanges(const pt2::Program& program, std::map<std::string, 
     if (range.hi) d.hi = (*range.hi - rest) / scale;
   }
   return {};
+}
+
+// A symbol that item() gives is known at run, not at bind.
+void MarkHostValues(const pt2::Graph& graph, std::map<std::string, Declaration>& symbols) {
+  for (const pt2::Node& node : graph.nodes) {
+    if (!IsItem(ShortTarget(node.target)) || node.outputs.empty()) continue;
+    auto it = graph.sym_int_values.find(node.outputs[0].value_name());
+    if (it == graph.sym_int_values.end()) continue;
+    if (std::string name = PlainSymbol(it->second.expr); !name.empty()) symbols[name].stage = 1;
+  }
 }
 
 }  // namespace
@@ -123,8 +135,9 @@ Status DeclareSymbols(const pt2::Pt2Archive& archive, const ImportOptions& optio
     if (value < d->lo) return InvalidArgument("--bound {}={}: below the minimum {}", name, value, d->lo);
     d->hi = value;
   }
+  MarkHostValues(program.graph, symbols);
   for (const auto& [name, d] : symbols)
-    table.Symbol({.name = name, .lo = d.lo, .hi = d.hi, .stage = 0, .display = d.display});
+    table.Symbol({.name = name, .lo = d.lo, .hi = d.hi, .stage = d.stage, .display = d.display});
   return {};
 }
 
@@ -167,11 +180,33 @@ std::optional<Leaf> ReadLeaf(std::string_view text) {
   return std::nullopt;
 }
 
-// Tracing assumes sizes other than 0 and 1 and says so; our ops serve those sizes.
-bool IsTracingArtefact(Expr condition) {
-  if (condition.kind() != sym::Kind::kNe) return false;
-  for (Expr side : condition.args())
-    if (side.is_int(0) || side.is_int(1)) return true;
+// Tracing assumes that sizes are neither 0 nor 1 and compares strides with each other; what it finds out
+// on the way becomes guards, though our ops serve those sizes. They are known by how they are written:
+//   e != 0, e != 1, e >= 2        a size or a stride that is not special
+//   16*p + 16*s != 1024           two strides that differ: the sides share a factor, as strides do
+// A guard of a Python branch (`if n == 5`) has neither form and is checked.
+bool IsTracingArtefact(sym::Table& table, std::string_view code, const sym::LeafResolver& resolve) {
+  const auto side = [&](std::string_view text) -> std::optional<Expr> {
+    auto parsed = sym::ParsePythonGuard(table, text, resolve);
+    return parsed.ok() ? std::optional(*parsed) : std::nullopt;
+  };
+  if (const size_t at = code.find(" >= "); at != code.npos) {
+    const auto right = side(code.substr(at + 4));
+    return right && right->is_int(2);
+  }
+  const size_t at = code.find(" != ");
+  if (at == code.npos) return false;
+  const auto left = side(code.substr(0, at)), right = side(code.substr(at + 4));
+  if (!left || !right) return false;
+  for (Expr e : {*left, *right})
+    if (e.is_int(0) || e.is_int(1)) return true;
+  const auto divides = [&](Expr factor) {
+    return table.Divides(factor, *left) == sym::Tri::kYes && table.Divides(factor, *right) == sym::Tri::kYes;
+  };
+  for (int64_t prime : {2, 3, 5, 7})
+    if (divides(table.Int(prime))) return true;
+  for (uint32_t s : table.FreeSymbols(*left))
+    if (divides(table.SymbolAt(s))) return true;
   return false;
 }
 
@@ -206,7 +241,7 @@ Status ImportGuards(const pt2::Program& program, const std::map<std::string, uin
         warnings.push_back(fmt::format("guard not understood, not checked: {}", code));
       continue;
     }
-    if (condition->is_int() || IsTracingArtefact(*condition)) continue;
+    if (condition->is_int() || IsTracingArtefact(graph.table(), code, resolve)) continue;
     graph.guards.push_back({*condition, code});
   }
   return {};

@@ -162,8 +162,8 @@ class ArchiveReader {
     }
     if (!archive_.extras_.contains("liveshape.json")) return {};
     LS_ASSIGN_OR_RETURN(const std::string_view text, Text("extra/liveshape.json"));
-    LS_ASSIGN_OR_RETURN(Json document, ParseJson(text, "extra/liveshape.json"));
-    const JsonAt root("extra/liveshape.json", document);
+    LS_ASSIGN_OR_RETURN(JsonDocument document, ParseJson(text, "extra/liveshape.json"));
+    const JsonAt root("extra/liveshape.json", document.root);
     LS_ASSIGN_OR_RETURN(auto dropped, root.Find("weights_dropped"));
     if (dropped) {
       LS_ASSIGN_OR_RETURN(archive_.weights_dropped_, dropped->Bool());
@@ -199,8 +199,8 @@ class ArchiveReader {
     // A program without weights still has the file, but nothing is lost if it does not: bindings are checked.
     if (!archive_.zip_.Find(path)) return {};
     LS_ASSIGN_OR_RETURN(const std::string_view text, Text(path));
-    LS_ASSIGN_OR_RETURN(Json document, ParseJson(text, path));
-    const JsonAt root(path, document);
+    LS_ASSIGN_OR_RETURN(JsonDocument document, ParseJson(text, path));
+    const JsonAt root(path, document.root);
     LS_ASSIGN_OR_RETURN(JsonAt config, root.Get("config"));
     LS_ASSIGN_OR_RETURN(const JsonObject* entries, config.Object());
     weights.reserve(entries->size());

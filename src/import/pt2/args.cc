@@ -128,7 +128,7 @@ Result<DictArg> ReadDict(const JsonAt& at) {
   std::vector<NamedArg> entries;
   for (const auto& member : *object) {
     LS_ASSIGN_OR_RETURN(Arg arg, ReadArg(at.At(member)));
-    entries.push_back({.name = member.key, .arg = std::move(arg), .is_keyword = true});
+    entries.push_back({.name = std::string(member.key), .arg = std::move(arg), .is_keyword = true});
   }
   return DictArg{std::make_shared<const std::vector<NamedArg>>(std::move(entries))};
 }

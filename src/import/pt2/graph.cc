@@ -24,7 +24,7 @@ Result<NamedArg> ReadNamedArg(const JsonAt& at) {
 Status ReadMetadata(const JsonAt& at, Node& node) {
   LS_ASSIGN_OR_RETURN(const JsonObject* metadata, at.Object());
   for (const auto& member : *metadata) {
-    const std::string* text = std::get_if<std::string>(&member.value.value);
+    const auto* text = std::get_if<std::string_view>(&member.value.value);
     if (!text) continue;  // only for messages: never worth an error
     if (member.key == "stack_trace") node.source = ParseStackTrace(*text);
     if (member.key == "nn_module_stack") ParseModuleStack(*text, node);
@@ -70,7 +70,7 @@ Status ReadTable(const JsonAt& at, std::string_view key, Read read, Map& map, bo
   LS_ASSIGN_OR_RETURN(const JsonObject* object, table->Object());
   for (const auto& member : *object) {
     LS_ASSIGN_OR_RETURN(auto value, read(table->At(member)));
-    map.emplace(member.key, std::move(value));
+    map.emplace(std::string(member.key), std::move(value));
   }
   return {};
 }

@@ -1,7 +1,7 @@
 // JSON as typed, checked reads: every access says where in the document it failed.
 //
-//   LS_ASSIGN_OR_RETURN(Json document, ParseJson(text, "models/model.json"));
-//   JsonAt root("models/model.json", document);
+//   LS_ASSIGN_OR_RETURN(JsonDocument document, ParseJson(text, "models/model.json"));
+//   const JsonAt root("models/model.json", document.root);
 //   LS_ASSIGN_OR_RETURN(JsonAt version, root.Get("schema_version"));
 //   LS_ASSIGN_OR_RETURN(JsonAt major, version.Get("major"));
 //   LS_ASSIGN_OR_RETURN(int64_t value, major.Int());
@@ -11,7 +11,10 @@
 // which neither recurses nor throws, and our own tree keeps integers exact and nesting bounded.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <memory_resource>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,25 +28,46 @@ namespace liveshape::pt2 {
 
 struct Json;
 struct JsonMember;
-using JsonArray = std::vector<Json>;
-using JsonObject = std::vector<JsonMember>;  // in file order; keys are unique
+
+// Elements in the document's memory.
+template <typename T>
+struct JsonList {
+  const T* first = nullptr;
+  size_t count = 0;
+  size_t size() const { return count; }
+  bool empty() const { return count == 0; }
+  const T* begin() const { return first; }
+  const T* end() const { return first + count; }
+  const T& operator[](size_t i) const { return first[i]; }
+};
+using JsonArray = JsonList<Json>;
+using JsonObject = JsonList<JsonMember>;  // in file order; keys are unique
 
 struct Json {
   // uint64_t only for integers beyond int64.
-  std::variant<std::monostate, bool, int64_t, uint64_t, double, std::string, JsonArray, JsonObject>
+  std::variant<std::monostate, bool, int64_t, uint64_t, double, std::string_view, JsonArray,
+               JsonObject>
       value;
   const char* kind() const;  // "an object", "null"
 };
 
 struct JsonMember {
-  std::string key;
+  std::string_view key;
   Json value;
 };
 
-// `document` names the text in messages. Refuses nesting deeper than kMaxJsonDepth and repeated keys.
-inline constexpr int kMaxJsonDepth =
-    400;  // torch nests 8 levels a subgraph; every reader here recurses
-Result<Json> ParseJson(std::string_view text, std::string_view document);
+// The tree lies in a few large blocks with equal strings stored once, and goes in one piece: a tree of small
+// allocations held 3x the memory, and left the heap with holes for the rest of the compilation.
+struct JsonDocument {
+  Json root;
+  std::unique_ptr<std::pmr::monotonic_buffer_resource> memory;
+};
+
+inline constexpr int kMaxJsonDepth = 400;  // torch nests 8 levels a subgraph; readers recurse
+inline constexpr size_t kMaxJsonBytes = size_t{256} << 20;  // a 24-layer decoder has 4 MB
+
+// `document` names the text in messages. Refuses what is beyond the limits, and repeated keys.
+Result<JsonDocument> ParseJson(std::string_view text, std::string_view document);
 
 // A value and the way to it. Holds a pointer to its parent, which must outlive it (a local variable above).
 class JsonAt {

@@ -168,7 +168,7 @@ Result<CallSpecs> ReadRootCall(const JsonAt& graph_module) {
   LS_ASSIGN_OR_RETURN(const JsonObject* object, tuples->Object());
   for (const auto& member : *object) {
     LS_ASSIGN_OR_RETURN(auto fields, ReadFieldNames(tuples->At(member)));
-    specs.namedtuple_fields.emplace(member.key, std::move(fields));
+    specs.namedtuple_fields.emplace(std::string(member.key), std::move(fields));
   }
   return specs;
 }
@@ -200,7 +200,7 @@ Status ReadRanges(const JsonAt& at, Program& program) {
     }
     if (range.lo && range.hi && *range.lo > *range.hi)
       return entry.Error(Code::kDataLoss, "the range [{}, {}] is empty", *range.lo, *range.hi);
-    program.range_constraints.emplace(member.key, range);
+    program.range_constraints.emplace(std::string(member.key), range);
   }
   return {};
 }
@@ -224,7 +224,7 @@ Status ReadHeader(const JsonAt& root, Program& program) {
   if (opsets) {
     LS_ASSIGN_OR_RETURN(const JsonObject* object, opsets->Object());
     for (const auto& member : *object) {
-      LS_ASSIGN_OR_RETURN(program.opset_version[member.key], opsets->At(member).Int());
+      LS_ASSIGN_OR_RETURN(program.opset_version[std::string(member.key)], opsets->At(member).Int());
     }
   }
   return {};
@@ -233,8 +233,8 @@ Status ReadHeader(const JsonAt& root, Program& program) {
 }  // namespace
 
 Result<Program> ParseProgram(std::string_view text) {
-  LS_ASSIGN_OR_RETURN(Json document, ParseJson(text, kDocument));
-  const JsonAt root(kDocument, document);
+  LS_ASSIGN_OR_RETURN(JsonDocument document, ParseJson(text, kDocument));
+  const JsonAt root(kDocument, document.root);
   Program program;
   // First of all: another major version may differ in everything that follows.
   LS_ASSIGN_OR_RETURN(program.schema_version,

@@ -234,8 +234,8 @@ TEST(Pt2, NoByteOfTheJsonCrashesIt) {
 // ---- parts ---------------------------------------------------------------------------------------
 
 Result<Arg> ReadArgText(std::string_view text) {
-  LS_ASSIGN_OR_RETURN(Json document, ParseJson(text, "arg"));
-  return ReadArg(JsonAt("arg", document));
+  LS_ASSIGN_OR_RETURN(JsonDocument document, ParseJson(text, "arg"));
+  return ReadArg(JsonAt("arg", document.root));
 }
 
 TEST(Pt2Arg, EveryKind) {

@@ -22,8 +22,8 @@ bool TakeKeys(const Json& value, size_t count, std::vector<std::string>& keys) {
   if (!array || array->size() != count) return false;
   std::vector<std::string> found;
   for (const Json& element : *array) {
-    if (auto* text = std::get_if<std::string>(&element.value))
-      found.push_back(*text);
+    if (auto* text = std::get_if<std::string_view>(&element.value))
+      found.emplace_back(*text);
     else if (auto* number = std::get_if<int64_t>(&element.value))
       found.push_back(fmt::format("{}", *number));
     else
@@ -39,20 +39,22 @@ std::vector<std::string> ChildKeys(const JsonAt& node, size_t count, const CallS
   auto found = node.Find("context");
   if (!found.ok() || !*found) return keys;
   Json context = (**found).value();
-  if (auto* text = std::get_if<std::string>(&context.value)) {
+  JsonDocument parsed_context;  // owns what `context` then points into
+  if (auto* text = std::get_if<std::string_view>(&context.value)) {
     auto fields = call.namedtuple_fields.find(*text);
     if (fields != call.namedtuple_fields.end() && fields->second.size() == count)
       return fields->second;
     auto parsed = ParseJson(*text, "context");
     if (!parsed.ok()) return keys;  // some types have plain text there
-    context = *std::move(parsed);
+    parsed_context = *std::move(parsed);
+    context = parsed_context.root;
   }
   if (auto* object = std::get_if<JsonObject>(&context.value))
     for (const auto& [key, value] : *object)
       if (key == "dict_context" && TakeKeys(value, count, keys)) return keys;
   if (TakeKeys(context, count, keys)) return keys;
   if (auto* array = std::get_if<JsonArray>(&context.value); array && !array->empty())
-    TakeKeys(array->front(), count, keys);
+    TakeKeys((*array)[0], count, keys);
   return keys;
 }
 
@@ -167,8 +169,8 @@ Status NameInputs(const CallSpecs& call, const std::vector<std::string>& placeho
     paths.push_back(&specs[i].path);
   }
   if (!call.in_spec.empty()) {
-    LS_ASSIGN_OR_RETURN(Json document, ParseJson(call.in_spec, "in_spec"));
-    JsonAt at("in_spec", document);
+    LS_ASSIGN_OR_RETURN(JsonDocument document, ParseJson(call.in_spec, "in_spec"));
+    JsonAt at("in_spec", document.root);
     LS_ASSIGN_OR_RETURN(JsonAt root, SpecRoot(at));
     LS_ASSIGN_OR_RETURN(std::vector<std::string> found, InputPaths(root, call, placeholders));
     if (found.size() == paths.size())
@@ -187,8 +189,8 @@ Status NameOutputs(const CallSpecs& call, std::vector<OutputSpec>& specs) {
     paths.push_back(&spec.path);
   }
   if (!call.out_spec.empty()) {
-    LS_ASSIGN_OR_RETURN(Json document, ParseJson(call.out_spec, "out_spec"));
-    JsonAt at("out_spec", document);
+    LS_ASSIGN_OR_RETURN(JsonDocument document, ParseJson(call.out_spec, "out_spec"));
+    JsonAt at("out_spec", document.root);
     LS_ASSIGN_OR_RETURN(JsonAt root, SpecRoot(at));
     Leaves leaves;
     LS_RETURN_IF_ERROR(CollectLeaves(root, "", call, leaves));

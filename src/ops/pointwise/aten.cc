@@ -111,11 +111,6 @@ Values TypeAs(AtenCall& c) {
   return {c.Cast(x, c.TypeOf(c.Tensor("other")))};
 }
 
-template <DType t>
-Values CastTo(AtenCall& c) {
-  return {c.Cast(c.Tensor("self"), t)};
-}
-
 void IgnorePlacement(AtenCall& c) { c.Ignore({"layout", "device", "pin_memory", "memory_format", "names"}); }
 
 ValueId Filled(AtenCall& c, const Dims& dims, DType dtype, const Operand& value) {
@@ -231,6 +226,52 @@ Values Arange(AtenCall& c) {
   return {c.Emit(kPointwise, {}, {{"program", std::move(p)}, {"dims", Dims{length}}})};
 }
 
+// tril keeps col <= row + diagonal, triu col >= row + diagonal; the rest is zero by predicate.
+template <bool lower>
+Values Triangle(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  const Expr diagonal = c.SizeOr("diagonal", c.table().Int(0));
+  const int64_t rank = c.Rank(x);
+  if (rank < 2) c.Fail(InvalidArgument("needs a matrix, has rank {}", rank));
+  if (!c.ok()) return {x};
+  const DType t = c.TypeOf(x);
+  ir::PointwiseProgram p;
+  p.scalars = {diagonal};
+  p.code = {
+      {.op = PwOp::kLoad, .dtype = t, .imm = 0},
+      {.op = PwOp::kIota, .dtype = DType::kI64, .imm = rank - 2},
+      {.op = PwOp::kScalar, .dtype = DType::kI64, .imm = 0},
+      {.op = PwOp::kAdd, .dtype = DType::kI64, .a = 1, .b = 2},
+      {.op = PwOp::kIota, .dtype = DType::kI64, .imm = rank - 1},
+      {.op = lower ? PwOp::kLe : PwOp::kGe, .dtype = DType::kBool, .a = 4, .b = 3},
+      {.op = PwOp::kConst, .dtype = t, .imm = 0},
+      {.op = PwOp::kWhere, .dtype = t, .a = 5, .b = 0, .c = 6},
+  };
+  Dims dims = c.DimsOf(x);
+  return {c.Emit(kPointwise, {x}, {{"program", std::move(p)}, {"dims", std::move(dims)}})};
+}
+
+// x[1:] - x[:-1] along dim, n times; on bool it is `!=`.
+Values Diff(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  const int64_t n = c.IntOr("n", 1), dim = c.AxisOr("dim", c.Rank(x), -1);
+  if (c.Rank(x) == 0) c.Fail(InvalidArgument("diff of a 0-d tensor"));
+  std::vector<ValueId> parts;
+  for (const char* side : {"prepend", "append"}) {
+    if (c.Given(side)) parts.push_back(c.Tensor(side));
+    if (side[0] == 'p') parts.push_back(x);
+  }
+  if (c.ok() && parts.size() > 1) x = c.Emit(kCat, parts, {{"dim", dim}});
+  sym::Table& t = c.table();
+  for (int64_t i = 0; c.ok() && i < n; ++i) {
+    const Expr length = sym::Max(t.Int(0), c.DimsOf(x)[static_cast<size_t>(dim)] - 1);
+    const Expr start = sym::Min(t.Int(1), c.DimsOf(x)[static_cast<size_t>(dim)]);
+    ValueId later = c.Slice(x, dim, start, length), earlier = c.Slice(x, dim, t.Int(0), length);
+    x = c.Binary(c.TypeOf(x) == DType::kBool ? PwOp::kNe : PwOp::kSub, c.Of(later), c.Of(earlier));
+  }
+  return {x};
+}
+
 Values Dropout(AtenCall& c) {
   if (c.BoolOr("train", false)) c.Fail(Unsupported("dropout in training mode: export model.eval()"));
   c.Ignore({"p"});
@@ -289,6 +330,10 @@ const AtenForm kForms[] = {
     {"aten.bitwise_xor.Scalar", Binary<PwOp::kXor>},
     {"aten.__and__.Tensor", Binary<PwOp::kAnd>},
     {"aten.__or__.Tensor", Binary<PwOp::kOr>},
+    {"aten.__xor__.Tensor", Binary<PwOp::kXor>},
+    {"aten.tril.default", Triangle<true>},
+    {"aten.triu.default", Triangle<false>},
+    {"aten.diff.default", Diff},
     {"aten.bitwise_not.default", Unary<PwOp::kNot>},
     {"aten.bitwise_left_shift.Tensor", Binary<PwOp::kShiftLeft>},
     {"aten.bitwise_left_shift.Tensor_Scalar", Binary<PwOp::kShiftLeft>},

@@ -54,6 +54,31 @@ std::vector<ValueId> Reduce(AtenCall& c, const char* kind) {
                  {{"kind", std::string(kind)}, {"dims", std::move(dims)}, {"keepdim", int64_t{keepdim}}})};
 }
 
+// Two passes, as the definition says: mean of squared distances, scaled by n / max(0, n - correction).
+std::vector<ValueId> Variance(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  const int64_t rank = c.Rank(x);
+  std::vector<int64_t> dims;
+  for (int64_t d : c.IntsOr("dim", {})) dims.push_back(c.WrapAxis(d, rank));
+  if (dims.empty())
+    for (int64_t i = 0; i < rank; ++i) dims.push_back(i);
+  std::sort(dims.begin(), dims.end());
+  const bool keepdim = c.BoolOr("keepdim", false);
+  const double correction = c.NumberOr("correction", c.BoolOr("unbiased", true) ? 1 : 0);
+  if (!c.ok()) return {x};
+  auto reduce = [&](const char* kind, ValueId v, bool keep) {
+    return c.Emit(kReduce, {v}, {{"kind", std::string(kind)}, {"dims", dims}, {"keepdim", int64_t{keep}}});
+  };
+  ValueId distance = c.Binary(PwOp::kSub, c.Of(x), c.Of(reduce("mean", x, true)));
+  ValueId sum = reduce("sum", c.Unary(PwOp::kSquare, distance), keepdim);
+  Expr count = c.table().Int(1);
+  for (int64_t d : dims) count = count * c.DimsOf(x)[static_cast<size_t>(d)];
+  const int64_t whole = static_cast<int64_t>(correction);
+  if (static_cast<double>(whole) != correction) c.Fail(Unsupported("a fractional correction {}", correction));
+  const Expr divisor = sym::Max(c.table().Int(0), count - whole);
+  return {c.Binary(PwOp::kDiv, c.Of(sum), c.Number(divisor))};
+}
+
 std::vector<ValueId> Sum(AtenCall& c) { return Reduce(c, "sum"); }
 std::vector<ValueId> Mean(AtenCall& c) { return Reduce(c, "mean"); }
 std::vector<ValueId> Prod(AtenCall& c) { return Reduce(c, "prod"); }
@@ -66,6 +91,7 @@ const AtenForm kForms[] = {
     {"aten.sum.default", Sum},       {"aten.sum.dim_IntList", Sum},
     {"aten.mean.default", Mean},     {"aten.mean.dim", Mean},
     {"aten.prod.default", Prod},     {"aten.prod.dim_int", Prod},
+    {"aten.var.dim", Variance},      {"aten.var.correction", Variance},
     {"aten.amax.default", Max},      {"aten.max.default", Max},
     {"aten.amin.default", Min},      {"aten.min.default", Min},
     {"aten.any.default", Any},       {"aten.any.dim", Any},

@@ -27,7 +27,25 @@ std::vector<ValueId> Softmax(AtenCall& c) {
   return {rank == 0 ? c.Reshape(x, {}) : x};
 }
 
+// (x - max) - log(sum(exp(x - max))): the stable form, as torch computes it.
+std::vector<ValueId> LogSoftmax(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  c.Ignore({"half_to_float"});
+  const DType dtype = c.TypeOr("dtype", c.TypeOf(x));
+  const int64_t dim = c.Axis("dim", c.Rank(x));
+  x = c.Cast(x, IsFloat(dtype) ? dtype : DType::kF32);
+  const std::vector<int64_t> dims = c.Rank(x) == 0 ? std::vector<int64_t>{} : std::vector<int64_t>{dim};
+  auto reduce = [&](const char* kind, ValueId v) {
+    return c.Emit(kReduce, {v}, {{"kind", std::string(kind)}, {"dims", dims}, {"keepdim", int64_t{1}}});
+  };
+  ValueId shifted = c.Binary(PwOp::kSub, c.Of(x), c.Of(reduce("max", x)));
+  ValueId sum = reduce("sum", c.Unary(PwOp::kExp, shifted));
+  return {c.Binary(PwOp::kSub, c.Of(shifted), c.Of(c.Unary(PwOp::kLog, sum)))};
+}
+
 const AtenForm kForms[] = {
+    {"aten.log_softmax.int", LogSoftmax},
+    {"aten._log_softmax.default", LogSoftmax},
     {"aten.softmax.int", Softmax},
     {"aten._softmax.default", Softmax},
     {"aten._safe_softmax.default", Softmax},

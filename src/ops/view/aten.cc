@@ -52,6 +52,60 @@ Expr ReadIndex(AtenCall& c, ValueId x, int64_t dim) {
   return wrapped;
 }
 
+// narrow takes start and length as they are; outside is an error, not a clamp.
+Values Narrow(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  const int64_t dim = c.Axis("dim", c.Rank(x));
+  const Expr length = c.Size("length"), start = c.Size("start");
+  if (!c.ok() || c.Rank(x) == 0) return {x};
+  sym::Table& t = c.table();
+  const Expr size = c.DimsOf(x)[static_cast<size_t>(dim)];
+  const Expr from = sym::Select(sym::Lt(start, t.Int(0)), start + size, start);
+  const Expr inside = sym::And(sym::And(sym::Le(t.Int(0), from), sym::Le(t.Int(0), length)),
+                               sym::Le(from + length, size));
+  if (!inside.is_int(1))
+    c.graph().guards.push_back({inside, fmt::format("{} elements from {} lie inside size {} (narrow)",
+                                                    sym::ToString(length), sym::ToString(from),
+                                                    sym::ToString(size))});
+  return {c.Slice(x, dim, from, length)};
+}
+
+// Each dim d repeated r times: [.., 1, d, ..] expanded to [.., r, d, ..] and merged. For repeat_interleave the
+// new axis lies behind the dim instead of before it.
+ValueId RepeatDims(AtenCall& c, ValueId x, const Dims& repeats, bool interleave) {
+  Dims dims = c.DimsOf(x);
+  while (dims.size() < repeats.size()) dims.insert(dims.begin(), c.table().Int(1));
+  Dims split, expanded, merged;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const Expr r = repeats[i], one = c.table().Int(1);
+    for (bool axis : {!interleave, interleave}) {
+      split.push_back(axis ? one : dims[i]);
+      expanded.push_back(axis ? r : dims[i]);
+    }
+    merged.push_back(r * dims[i]);
+  }
+  return c.Reshape(c.Expand(c.Reshape(x, std::move(split)), expanded), std::move(merged));
+}
+
+Values Repeat(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  Dims repeats = c.Sizes(c.Given("dims") ? "dims" : "repeats");
+  while (repeats.size() < c.DimsOf(x).size()) repeats.insert(repeats.begin(), c.table().Int(1));
+  return {c.ok() ? RepeatDims(c, x, repeats, false) : x};
+}
+
+Values RepeatInterleave(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  const Expr times = c.Size("repeats");
+  if (c.Given("output_size")) c.Ignore({"output_size"});
+  if (c.ok() && !c.Given("dim")) x = c.Reshape(x, {sym::Product(c.table(), c.DimsOf(x))});
+  const int64_t dim = c.AxisOr("dim", c.Rank(x), 0);
+  Dims repeats(c.DimsOf(x).size(), c.table().Int(1));
+  if (!c.ok() || repeats.empty()) return {x};
+  repeats[static_cast<size_t>(dim)] = times;
+  return {RepeatDims(c, x, repeats, true)};
+}
+
 ValueId DropDim(AtenCall& c, ValueId x, int64_t dim) {
   if (!c.ok()) return x;
   Dims sizes = c.DimsOf(x);
@@ -269,6 +323,10 @@ Values Same(AtenCall& c) {
 const AtenForm kForms[] = {
     {"aten.slice.Tensor", Slice},
     {"aten.slice_copy.Tensor", Slice},
+    {"aten.narrow.default", Narrow},
+    {"aten.repeat.default", Repeat},
+    {"aten.tile.default", Repeat},
+    {"aten.repeat_interleave.self_int", RepeatInterleave},
     {"aten.select.int", Select},
     {"aten.select_copy.int", Select},
     {"aten.view.default", View},
