@@ -338,18 +338,22 @@ void RefreshNode(const Table::Impl& impl, const Node& node) {
   node.range = Tighten(impl, TermsOf(node.expr()), plain).ToInterval();
 }
 
+// Only stale nodes are walked: a node is usually asked about right after it was made, its arguments fresh.
 void Refresh(Table::Impl& impl, Expr e) {
   if (e.node()->range_epoch == impl.epoch) return;
-  // Arguments are usually fresh: a node is asked about right after it was made.
-  if (std::ranges::all_of(e.args(), [&](Expr arg) { return arg.node()->range_epoch == impl.epoch; }) &&
-      (!e.node()->monomial || e.node()->monomial.node()->range_epoch == impl.epoch)) {
-    RefreshNode(impl, *e.node());
-    return;
+  std::vector<const Node*> stale = {e.node()};
+  const auto add = [&](Expr part) {
+    if (part && part.node()->range_epoch != impl.epoch) stale.push_back(part.node());
+  };
+  for (size_t i = 0; i < stale.size(); ++i) {
+    const Node& node = *stale[i];
+    if (node.range_epoch == impl.epoch) continue;
+    node.range_epoch = impl.epoch;  // seen; its range follows below
+    add(node.monomial);
+    for (Expr arg : node.args) add(arg);
   }
-  for (const Node* node : TopologicalOrder(e)) {
-    if (node->monomial) Refresh(impl, node->monomial);
-    if (node->range_epoch != impl.epoch) RefreshNode(impl, *node);
-  }
+  std::ranges::sort(stale, {}, &Node::id);
+  for (const Node* node : stale) RefreshNode(impl, *node);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 //   rows == s + s + 1;                        // true: equal polynomials are the same pointer
 //   table.Bounds(rows);                       // [3, 8193]
 //   table.Evaluate(rows, {{7}});              // 15; an Evaluate that overflows or divides by 0 fails
-//   ToString(FloorDiv(rows, table.Int(2)));   // "(2*s0 + 1)//2"
+//   ToString(FloorDiv(rows, table.Int(3)));   // "(2*s0 + 1)//3"
 //
 // All expressions of an artifact live in one Table and die with it; there is no global table. A table
 // is built by one thread, then frozen; a frozen table may be read by many.

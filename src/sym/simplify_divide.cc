@@ -14,7 +14,10 @@ bool Positive(Expr e) { return RangeOf(e).lo > 0; }
 bool PositiveInt(Expr e) { return e.is_int() && e.value() > 0; }
 
 // 0 <= a < b for all symbol values.
-bool IsRemainderOf(Expr a, Expr b) { return RangeOf(a).lo >= 0 && RangeOfDifference(b, a).lo > 0; }
+bool IsRemainderOf(Expr a, Expr b) {
+  if (a.kind() == Kind::kMod && a.args()[1] == b && Positive(b)) return true;
+  return RangeOf(a).lo >= 0 && RangeOfDifference(b, a).lo > 0;
+}
 
 int64_t Floor(int64_t a, int64_t b) {  // b > 0
   int64_t q = 0;
