@@ -111,8 +111,8 @@ Result<Golden> Golden::Load(const std::string& directory) {
   LS_ASSIGN_OR_RETURN(auto file, MappedFile::Open(path));
   const auto bytes = file->bytes();
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  LS_ASSIGN_OR_RETURN(Json document, pt2::ParseJson(text, path));
-  return Reader(directory).Read(JsonAt(path, document));
+  LS_ASSIGN_OR_RETURN(pt2::JsonDocument document, pt2::ParseJson(text, path));
+  return Reader(directory).Read(JsonAt(path, document.root));
 }
 
 Status Golden::ArrangeInputs(const Artifact& artifact) {

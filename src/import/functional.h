@@ -31,9 +31,9 @@ class TensorStore {
 
   uint32_t BaseOf(TensorId tensor) const { return tensors_[tensor].base; }
   ir::ValueId Current(uint32_t base) const { return bases_[base].value; }
-  // True if `value` is reached from its base by views that strides can express, so that a write through it
-  // is a write to the base.
-  bool IsStridedViewOf(ir::ValueId value, TensorId parent) const;
+  // Where `value` lies in its base if it is reached by views that strides can express, so that a write
+  // through it is a write to the base; none if it is a tensor of its own.
+  std::optional<ir::Layout> LayoutInBase(ir::ValueId value, TensorId parent) const;
 
  private:
   struct Base {

@@ -14,18 +14,8 @@ std::string ShortTarget(std::string_view target) {
 }
 
 bool MayAlias(std::string_view target) {
-  static constexpr std::string_view kAliasing[] = {
-      "aten.slice.Tensor",     "aten.select.int",        "aten.view.default",       "aten.reshape.default",
-      "aten._unsafe_view.default", "aten.flatten.using_ints", "aten.unflatten.int", "aten.unsqueeze.default",
-      "aten.squeeze.default",  "aten.squeeze.dim",       "aten.squeeze.dims",       "aten.expand.default",
-      "aten.expand_as.default", "aten.permute.default",  "aten.transpose.int",      "aten.t.default",
-      "aten.mT.default",       "aten.numpy_T.default",   "aten.unbind.int",         "aten.split.Tensor",
-      "aten.split.sizes",      "aten.split_with_sizes.default", "aten.chunk.default", "aten.alias.default",
-      "aten.detach.default",   "aten.detach_.default",   "aten.contiguous.default", "aten.to.dtype",
-      "aten.to.dtype_layout",  "aten.to.device",         "aten.to.other",           "aten.type_as.default",
-      "aten.lift_fresh.default",
-  };
-  return std::find(std::begin(kAliasing), std::end(kAliasing), target) != std::end(kAliasing);
+  const ops::AtenForm* form = ops::FindForm(target);
+  return form != nullptr && form->aliases;
 }
 
 bool IsItem(std::string_view target) {
@@ -386,7 +376,12 @@ Status Importer::BindOutputs(Env& env, const pt2::Node& node, const std::vector<
     if (names[i].empty() || values[i] == ir::kNoValue) continue;
     LS_RETURN_IF_ERROR(CheckType(env, names[i], values[i]));
     const TensorId parent = aliases ? env.tensors.find(*self->tensor())->second : 0;
-    if (!aliases || !store_.IsStridedViewOf(values[i], parent)) {
+    std::optional<ir::Layout> layout;
+    if (aliases) layout = store_.LayoutInBase(values[i], parent);
+    // contiguous() of something that is not makes a copy.
+    if (layout && target == "aten.contiguous.default" && !ir::IsContiguous(*layout, graph_->type(values[i]).dims))
+      layout.reset();
+    if (!layout) {
       env.tensors[names[i]] = store_.AddBase(values[i]);
       continue;
     }

@@ -33,14 +33,14 @@ std::string PlainSymbol(std::string_view srepr) {
 Status ReadDisplayNames(const pt2::Pt2Archive& archive, std::map<std::string, Declaration>& symbols) {
   auto it = archive.extras().find("liveshape.json");
   if (it == archive.extras().end()) return {};
-  LS_ASSIGN_OR_RETURN(pt2::Json json, pt2::ParseJson(it->second, "extra/liveshape.json"));
-  pt2::JsonAt root("extra/liveshape.json", json);
+  LS_ASSIGN_OR_RETURN(pt2::JsonDocument json, pt2::ParseJson(it->second, "extra/liveshape.json"));
+  const pt2::JsonAt root("extra/liveshape.json", json.root);
   LS_ASSIGN_OR_RETURN(auto names, root.Find("symbols"));
   if (!names) return {};
   LS_ASSIGN_OR_RETURN(const pt2::JsonObject* object, names->Object());
   for (const auto& member : *object) {
     LS_ASSIGN_OR_RETURN(std::string display, names->At(member).String());
-    if (auto found = symbols.find(member.key); found != symbols.end()) found->second.display = display;
+    if (auto found = symbols.find(std::string(member.key)); found != symbols.end()) found->second.display = display;
   }
   return {};
 }

@@ -126,6 +126,9 @@ class AtenCall {
 struct AtenForm {
   const char* target;                              // "aten.softmax.int"
   std::vector<ValueId> (*build)(AtenCall& call);   // one value an output of the target
+  // The result may share the storage of the first argument (a view, a `to` that changes nothing): a write
+  // to one is then seen through the other. Whether it does follows from the nodes that were built.
+  bool aliases = false;
 };
 
 // `base` with `source` written where `view` (made of `base` by view nodes) lies; broadcast and cast as a

@@ -373,12 +373,12 @@ const AtenForm kForms[] = {
     {"aten.where.Scalar", Where},
     {"aten.masked_fill.Scalar", MaskedFill},
     {"aten.masked_fill.Tensor", MaskedFill},
-    {"aten.to.dtype", To},
-    {"aten.to.dtype_layout", To},
-    {"aten.to.device", To},
+    {"aten.to.dtype", To, /*aliases=*/true},
+    {"aten.to.dtype_layout", To, /*aliases=*/true},
+    {"aten.to.device", To, /*aliases=*/true},
     {"aten._to_copy.default", To},
-    {"aten.type_as.default", TypeAs},
-    {"aten.to.other", TypeAs},
+    {"aten.type_as.default", TypeAs, /*aliases=*/true},
+    {"aten.to.other", TypeAs, /*aliases=*/true},
     {"aten.full.default", Full},
     {"aten.full_like.default", FullLike},
     {"aten.zeros.default", Constant<0>},
@@ -398,7 +398,7 @@ const AtenForm kForms[] = {
     {"aten.arange.default", Arange},
     {"aten.arange.start", Arange},
     {"aten.arange.start_step", Arange},
-    {"aten.dropout.default", Dropout},
+    {"aten.dropout.default", Dropout, /*aliases=*/true},
 };
 
 }  // namespace
