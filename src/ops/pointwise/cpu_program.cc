@@ -156,10 +156,15 @@ class Compiler {
     last_use[program_.result] = end;
     size_t widest = 4;
     std::vector<int> free;
+    // Uniform values are filled before the first step of all tiles: a register of their own.
+    for (Step& step : program_.steps) {
+      if (step.uniform()) step.reg = program_.registers++;
+    }
     for (size_t i = 0; i < end; ++i) {
       Step& step = program_.steps[i];
       const size_t size = SizeOf(TileType(step.dtype));
       widest = std::max(widest, size);
+      if (step.uniform()) continue;
       const uint32_t reads[3] = {step.a, step.b, step.c};
       std::vector<int> released;
       for (int k = 0; k < step.operands; ++k) {

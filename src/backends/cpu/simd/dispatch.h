@@ -47,6 +47,8 @@
 // loads. A lambda in the SIMD part needs HWY_ATTR before its body. A function template of std that a
 // SIMD function calls is compiled for the baseline: keep such calls out of inner loops. Multiply-add:
 // hn::MulAdd is fused on AVX2/AVX-512/NEON and not on portable or wasm, so ISAs agree to rounding only.
+// hn::Ne of floats is false at NaN on AVX2 (use Not(Eq)); hn::Max and Min of NaN differ by ISA (math-inl.h has
+// MaxNaN). A type that both parts use goes into a header, or behind an include guard of its own.
 #pragma once
 
 #if defined(HWY_HIGHWAY_INCLUDED) || defined(HIGHWAY_HWY_DETECT_TARGETS_H_)
