@@ -141,10 +141,22 @@ const std::string& SymbolName(const SymbolDescription& symbol) {
 }
 
 Point LiveShape(const Artifact& artifact, std::span<const int64_t> values) {
+  const auto& symbols = artifact.symbols();
   Point shape;
-  for (size_t i = 0; i < artifact.symbols().size() && i < values.size(); ++i)
-    if (IsShapeSymbol(artifact, i))
-      shape.emplace_back(SymbolName(artifact.symbols()[i]), values[i]);
+  std::vector<bool> done(symbols.size(), false);
+  const auto add = [&](size_t i) {
+    if (i >= values.size() || done[i] || !IsShapeSymbol(artifact, i)) return;
+    shape.emplace_back(SymbolName(symbols[i]), values[i]);
+    done[i] = true;
+  };
+  const auto add_place = [&](const std::string& place) {
+    if (const int found = artifact.FindSymbol(place); found >= 0) add(static_cast<size_t>(found));
+  };
+  for (const PortDescription& input : artifact.inputs()) {
+    if (input.scalar) add_place(input.name);
+    for (size_t d = 0; d < input.dims.size(); ++d) add_place(fmt::format("{}.{}", input.name, d));
+  }
+  for (size_t i = 0; i < symbols.size(); ++i) add(i);
   return shape;
 }
 

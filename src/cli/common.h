@@ -52,6 +52,7 @@ Result<size_t> FindInput(const Artifact& artifact, std::string_view name);
 // Symbols whose values make up a live shape, as people call them; host values and device-born ones are not.
 bool IsShapeSymbol(const Artifact& artifact, size_t symbol);
 const std::string& SymbolName(const SymbolDescription& symbol);
+// In the order in which they enter: batch before length, as the inputs have them.
 Point LiveShape(const Artifact& artifact, std::span<const int64_t> values);
 
 // A point of a sweep as values in the order of Artifact::symbols(). Every shape symbol must be given, unless its range is

@@ -1,0 +1,222 @@
+"""The command line as people meet it: exit codes, files, tables and JSON, on the bundled model.
+
+No torch here: the goldens under models/demo were made with it.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("LIVESHAPE_BUILD", ROOT / "build" / "release"))
+CLI = Path(os.environ.get("LIVESHAPE", BUILD / "liveshape"))
+PT2 = ROOT / "models" / "demo" / "demo.pt2"
+GOLDEN = ROOT / "models" / "demo" / "golden"
+SUBCOMMANDS = ["compile", "run", "dump", "verify", "bench", "demo"]
+
+
+def cli(*arguments, code=0):
+    done = subprocess.run([CLI, *map(str, arguments)], capture_output=True, text=True, timeout=300)
+    assert done.returncode == code, (
+        f"exit {done.returncode}: {arguments}\n{done.stdout}{done.stderr}"
+    )
+    return done
+
+
+def cli_json(*arguments, code=0):
+    return json.loads(cli(*arguments, "--json", code=code).stdout)
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    path = tmp_path_factory.mktemp("demo") / "demo.live"
+    cli("compile", PT2, "-o", path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def steps():
+    return json.loads((GOLDEN / "golden.json").read_text())["points"][0]["steps"]
+
+
+def inputs_of(step):
+    return [f"--input={entry['name']}={GOLDEN / entry['file']}" for entry in step["inputs"]]
+
+
+@pytest.fixture
+def golden(tmp_path):
+    """A copy to tamper with, cut to three steps."""
+    shutil.copytree(GOLDEN, tmp_path / "golden")
+    meta = json.loads((tmp_path / "golden/golden.json").read_text())
+    meta["points"][0]["steps"] = meta["points"][0]["steps"][:3]
+    (tmp_path / "golden/golden.json").write_text(json.dumps(meta))
+    return tmp_path / "golden"
+
+
+def test_usage():
+    assert cli("--version").stdout.startswith("liveshape ")
+    for command in SUBCOMMANDS:
+        assert "Examples:" in cli(command, "--help").stdout
+    for wrong in [[], ["fly"], ["run"], ["dump"], ["verify", "x.live"], ["bench", "x", "--fly"]]:
+        cli(*wrong, code=2)
+
+
+def test_compile_reports(tmp_path):
+    out = tmp_path / "demo.live"
+    report = cli_json("compile", PT2, "-o", out, "--bound", "S=16")
+    symbols = {symbol["display"]: symbol for symbol in report["symbols"]}
+    assert symbols["S"]["max"] == 16
+    assert "tokens.1" in symbols["S"]["enters"]
+    assert report["peak_resident_bytes"] > 0 and report["passes"] and report["nodes"] > 0
+    assert [path.name for path in tmp_path.iterdir()] == ["demo.live"]
+
+
+def test_compile_refuses(tmp_path):
+    out = tmp_path / "demo.live"
+    cut = tmp_path / "cut.pt2"
+    cut.write_bytes(PT2.read_bytes()[:5000])
+    for arguments in [
+        [cut, "-o", out],
+        [tmp_path / "none.pt2", "-o", out],
+        [PT2, "-o", out, "--bound", "S"],
+        [PT2, "-o", out, "--bound", "nonesuch=4"],
+        [PT2, "-o", out, "--bound", "S=1", "--bound", "S=2"],
+        [PT2, "-o", tmp_path / "no" / "such" / "folder"],
+        [PT2, "-o", "/dev/null"],
+    ]:
+        cli("compile", *arguments, code=2)
+    assert not out.exists()
+
+
+def test_run_walks_steps_in_one_session(live, steps, tmp_path):
+    chosen = steps[:5]
+    arguments = [part for step in chosen for part in ["--step", *inputs_of(step)]]
+    report = cli_json("run", live, "--out", tmp_path / "out", "--strict", *arguments)
+    assert report["allocations"] == report["rebuilds"] == report["moved_addresses"] == 0
+    for number, step in enumerate(chosen):
+        (file,) = (tmp_path / "out" / str(number)).iterdir()
+        assert file.name.startswith("00_")
+        assert report["steps"][number]["outputs"][0]["file"] == str(file)
+        wanted = np.load(GOLDEN / step["outputs"][0]["file"])
+        found = np.load(file)
+        assert found.shape == wanted.shape and found.dtype == wanted.dtype
+        assert np.abs(found - wanted).max() <= 1e-5 * max(1, np.abs(wanted).max())
+
+
+def test_run_by_position_and_integer(live, steps, tmp_path):
+    tokens = GOLDEN / steps[0]["inputs"][0]["file"]
+    arguments = [live, "--input", f"0={tokens}", "--input", "pos=0", "--out", tmp_path / "out"]
+    text = cli("run", *arguments, "--profile").stdout
+    assert "B=1 S=5 P=0" in text and "attention" in text
+    (file,) = (tmp_path / "out").iterdir()
+    wanted = np.load(GOLDEN / steps[0]["outputs"][0]["file"])
+    assert np.abs(np.load(file) - wanted).max() <= 1e-5 * max(1, np.abs(wanted).max())
+
+
+def test_run_refuses(live, steps, tmp_path):
+    tokens = GOLDEN / steps[0]["inputs"][0]["file"]
+    bad = tmp_path / "bad.npy"
+
+    def refused(*arguments):
+        done = cli("run", live, "--out", tmp_path / "out", *arguments, "--json", code=2)
+        message = json.loads(done.stdout)["error"]["message"]
+        assert message in done.stderr
+        assert not (tmp_path / "out").exists()
+        return message
+
+    assert "`pos`" in refused("--input", f"tokens={tokens}")
+    assert "tokens" in refused("--input", "nonesuch=x.npy")
+    assert "none.npy" in refused("--input", "tokens=none.npy", "--input", "pos=0")
+    for content in [
+        b"",
+        b"\x93NUMPY",
+        tokens.read_bytes()[:-1],
+        b"\x93NUMPY\x02\0\xff\xff\xff\xff{}",
+    ]:
+        bad.write_bytes(content)
+        assert "bad.npy" in refused("--input", f"tokens={bad}", "--input", "pos=0")
+    for array in [
+        np.zeros((5,), np.int64),
+        np.zeros((1, 5), np.float32),
+        np.zeros((9, 5), np.int64),
+    ]:
+        np.save(bad, array)
+        assert "tokens" in refused("--input", f"tokens={bad}", "--input", "pos=0")
+    np.save(bad, np.asfortranarray(np.zeros((4, 5), np.int64)))
+    assert "ascontiguousarray" in refused("--input", f"tokens={bad}", "--input", "pos=0")
+
+
+def test_verify_sees_a_difference(live, golden):
+    cli("verify", live, "--golden", golden)
+    meta = json.loads((golden / "golden.json").read_text())
+    file = golden / meta["points"][0]["steps"][1]["outputs"][0]["file"]
+    good = np.load(file)
+
+    wrong = good.copy()
+    wrong.flat[3] += 0.01
+    np.save(file, wrong)
+    report = cli_json("verify", live, "--golden", golden, code=1)
+    rows = {row["backend"]: row for row in report["rows"]}
+    assert not rows["cpu"]["ok"] and rows["cpu"]["bit_identical"] and rows["cpu"]["shape_ok"]
+    assert rows["null"]["ok"] and rows["null"]["shapes_only"]
+
+    np.save(file, good[..., None])
+    report = cli_json("verify", live, "--golden", golden, code=1)
+    assert not any(row["shape_ok"] for row in report["rows"])
+
+    nan = good.copy()
+    nan.flat[0] = np.nan
+    np.save(file, nan)
+    assert (
+        cli_json("verify", live, "--golden", golden, code=1)["rows"][0]["max_abs_diff"]
+        == "Infinity"
+    )
+
+    file.unlink()
+    cli("verify", live, "--golden", golden, code=2)
+
+
+def test_verify_refuses_paths_outside(live, golden):
+    meta = json.loads((golden / "golden.json").read_text())
+    meta["points"][0]["steps"][0]["inputs"][0]["file"] = "../golden/0/0/in_00_tokens.npy"
+    (golden / "golden.json").write_text(json.dumps(meta))
+    assert "not below" in cli("verify", live, "--golden", golden, code=2).stderr
+
+
+def test_dump(live, tmp_path):
+    dump = json.loads(cli("dump", live, "--format", "json").stdout)
+    for plan in dump["plan"].values():
+        assert plan["bytes"] >= plan["lower_bound"] > 0
+    assert {symbol["display"] for symbol in dump["symbols"]} >= {"B", "S", "P"}
+    assert dump["inputs"][0]["name"] == "tokens" and dump["states"] and dump["constants"]
+    assert any(node["op"] == "attention" for node in dump["nodes"])
+    assert "plan cpu:" in cli("dump", live).stdout
+    assert json.loads(cli("dump", PT2, "--format", "json").stdout)["torch_version"]
+    assert "tokens" in cli("dump", PT2).stdout
+    cut = tmp_path / "cut.live"
+    for content in [b"", b"x" * 100, live.read_bytes()[:1000], live.read_bytes()[:-1]]:
+        cut.write_bytes(content)
+        cli("dump", cut, code=2)
+        cli("run", cut, code=2)
+
+
+def test_bench(live):
+    arguments = ["--sweep", "S=1,16", "--sweep", "B=2", "--sweep", "P=0", "--int", "tokens=0:255"]
+    report = cli_json("bench", live, *arguments, "--repeat", "3", "--strict")
+    assert [row["shape"]["S"] for row in report["rows"]] == [1, 16]
+    assert all(row["ms"]["median"] > 0 and row["resident_bytes"] > 0 for row in report["rows"])
+    assert "P=" in cli("bench", live, "--sweep", "S=4,B=2", code=2).stderr
+    assert "nonesuch" in cli("bench", live, "--sweep", "nonesuch=4", code=2).stderr
+    cli("bench", live, "--sweep", "S=100000,B=1,P=0", code=2)
+
+
+def test_demo(live):
+    report = cli_json("demo", live, "--golden", GOLDEN)
+    assert report["ok"]
+    assert report["allocations"] == report["rebuilds"] == report["moved_addresses"] == 0
+    assert {row["shape"]["B"] for row in report["rows"]} == {1, 2, 3, 4}
