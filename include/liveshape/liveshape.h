@@ -25,6 +25,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/status.h"
 #include "ir/dtype.h"
 
@@ -80,6 +81,10 @@ class Artifact {
   // A symbol by its Dim name, torch's name, or where it enters ("input_ids.1"). -1 if there is none.
   int FindSymbol(std::string_view name) const;
 
+  // Planning a session adds expressions to the graph's table, so sessions of one artifact are planned one
+  // after another; binding and running only read it.
+  Mutex& planning() const { return planning_; }
+
   // For tests and tools that have a graph in hand and no file.
   static Result<std::shared_ptr<const Artifact>> FromGraph(std::unique_ptr<ir::Graph> graph);
 
@@ -89,6 +94,7 @@ class Artifact {
   std::vector<SymbolDescription> symbols_;
   std::vector<PortDescription> inputs_, outputs_;
   size_t copied_constant_bytes_ = 0;
+  mutable Mutex planning_;
 };
 
 struct CpuOptions {
