@@ -39,7 +39,9 @@ class AllocationScope {
   AllocationScope(const AllocationScope&) = delete;
   AllocationScope& operator=(const AllocationScope&) = delete;
   uint64_t count() const { return frame_.count.load(std::memory_order_relaxed); }
-  const char* first_function() const { return frame_.first_function.load(std::memory_order_relaxed); }
+  const char* first_function() const {
+    return frame_.first_function.load(std::memory_order_relaxed);
+  }
   size_t first_bytes() const { return frame_.first_bytes.load(std::memory_order_relaxed); }
 
  private:
