@@ -1,0 +1,185 @@
+// Our kernels as shares of what the machine can do, measured in the same run: multiply-adds a second and
+// bytes read a second, by loops that do nothing else.
+//
+//   build/release/bench_kernels [--threads N] [--quick] [--cpu-time]
+//
+// --cpu-time: one thread, timed by the processor time it got, for a machine that others use as well.
+#include <time.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <string_view>
+#include <vector>
+
+#include "backends/cpu/gemm/gemm.h"
+#include "backends/cpu/simd/isa.h"
+#include "bench/peak.h"
+#include "ops/attention/cpu_block.h"
+#include "ops/linear/panel.h"
+
+namespace liveshape::cpu {
+namespace {
+
+bool quick = false, cpu_time = false;
+
+double Seconds() {
+  timespec now;
+  clock_gettime(cpu_time ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// Best of several: other programs on the machine only make it slower.
+template <typename F>
+double Best(F&& f) {
+  f();
+  double best = 1e30, spent = 0;
+  for (int i = 0; i < (quick ? 5 : 200) && (i < 3 || spent < (quick ? 0.2 : 1.0)); ++i) {
+    const double start = Seconds();
+    f();
+    const double took = Seconds() - start;
+    best = std::min(best, took);
+    spent += took;
+  }
+  return best;
+}
+
+struct Machine {
+  double flops, bytes;
+};
+
+Machine Measure(ThreadPool& pool) {
+  constexpr int64_t kRounds = 200'000;
+  const int n = pool.size();
+  const double fma = Best([&] {
+    pool.ParallelFor(n, 1, [](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) MultiplyAdds(kRounds);
+    });
+  });
+  std::vector<float> memory(int64_t{64} << 20, 1.0f);  // 256 MB, beyond any L3 here
+  const int64_t part = static_cast<int64_t>(memory.size()) / (16 * n);
+  const double read = Best([&] {
+    pool.ParallelFor(16 * n, 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) ReadAll(memory.data() + i * part, part);
+    });
+  });
+  return {n * kRounds * FlopsOfRound() / fma, memory.size() * sizeof(float) / read};
+}
+
+std::vector<float> Random(int64_t count) {
+  std::mt19937 random(1);
+  std::vector<float> values(count);
+  for (float& v : values) v = static_cast<float>(random() % 2048) / 1024 - 1;
+  return values;
+}
+
+struct GemmTime {
+  double seconds;
+  double bytes;  // of B
+};
+
+GemmTime TimeGemm(int64_t m, int64_t n, int64_t k, ThreadPool& pool, DType dtype = DType::kF32) {
+  const std::vector<float> a = Random(m * k);
+  const int64_t b_bytes = ops::Panel16Bytes(n, k, dtype);
+  std::vector<float> b(b_bytes / 4), c(m * n);
+  if (dtype == DType::kF32) b = Random(b_bytes / 4);
+  GemmCall call;
+  call.m = m, call.n = n, call.k = k;
+  call.a = {.data = reinterpret_cast<const std::byte*>(a.data()), .dtype = dtype, .rank = 1,
+            .dims = &call.m, .strides = &call.k, .k_stride = 1};
+  call.b = {.data = reinterpret_cast<const std::byte*>(b.data()), .dtype = dtype, .panels = true};
+  call.c = reinterpret_cast<std::byte*>(c.data());
+  call.c_dtype = dtype;
+  std::vector<float> scratch(GemmScratchBytes(call, pool.size()) / 4 + 16);
+  return {Best([&] { Gemm(call, pool, reinterpret_cast<std::byte*>(scratch.data())); }),
+          static_cast<double>(b_bytes)};
+}
+
+void Gemms(const Machine& machine, ThreadPool& pool) {
+  std::printf("\nmatmul, weights in panels\n%-28s %10s %10s %9s %9s\n", "M x N x K", "us", "GFLOP/s", "of FMA",
+              "of read");
+  const auto line = [&](int64_t m, int64_t n, int64_t k, DType dtype = DType::kF32) {
+    const GemmTime t = TimeGemm(m, n, k, pool, dtype);
+    const double flops = 2.0 * m * n * k / t.seconds;
+    char name[64];
+    std::snprintf(name, sizeof(name), "%ld x %ld x %ld %s", m, n, k,
+                  dtype == DType::kF32 ? "" : dtype == DType::kF16 ? "f16" : "bf16");
+    std::printf("%-28s %10.1f %10.1f %8.1f%% %8.1f%%\n", name, t.seconds * 1e6, flops / 1e9,
+                100 * flops / machine.flops, 100 * t.bytes / t.seconds / machine.bytes);
+  };
+  line(1024, 1024, 1024);
+  line(512, 4096, 1024);
+  line(512, 1024, 4096);
+  line(1024, 1024, 1024, DType::kBF16);
+  line(1, 4096, 4096);
+  line(1, 8192, 8192);
+  line(1, 8192, 8192, DType::kF16);
+  line(1, 8192, 8192, DType::kBF16);
+  for (int64_t m : {2, 4, 8, 16}) line(m, 8192, 8192);
+  line(4, 8192, 8192, DType::kBF16);
+  std::printf("sweep of M\n");
+  for (int64_t m : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 20, 24, 31, 32, 33, 48, 64, 96,
+                    128, 144, 145, 192, 256, 289, 384, 512}) {
+    line(m, 1024, 1024);
+  }
+}
+
+void Attention(const Machine& machine, ThreadPool& pool) {
+  std::printf("\nattention, f32\n%-44s %10s %10s %9s %9s\n", "", "us", "GFLOP/s", "of FMA", "of read");
+  const auto line = [&](const char* what, int64_t h, int64_t g, int64_t s, int64_t t, int64_t d, bool causal) {
+    const std::vector<float> q = Random(h * s * d), k = Random(g * t * d), v = Random(g * t * d);
+    std::vector<float> out(h * s * d);
+    const int64_t q_dims[] = {1, h, s, d}, q_strides[] = {h * s * d, s * d, d, 1};
+    const int64_t k_dims[] = {1, g, t, d}, k_strides[] = {g * t * d, t * d, d, 1};
+    const auto view = [](const std::vector<float>& x, const int64_t* dims, const int64_t* strides) {
+      return View{.data = reinterpret_cast<std::byte*>(const_cast<float*>(x.data())), .dtype = DType::kF32,
+                  .rank = 4, .dims = dims, .strides = strides};
+    };
+    const View vq = view(q, q_dims, q_strides), vk = view(k, k_dims, k_strides), vv = view(v, k_dims, k_strides),
+               vo = view(out, q_dims, q_strides);
+    const AttentionCall call = {.q = &vq, .k = &vk, .v = &vv, .mask = nullptr, .row_limits = nullptr, .out = &vo,
+                                .scale = 0.125f, .has_limit = causal, .limit = t - s + 1,
+                                .all_masked = AllMasked::kZero};
+    std::vector<float> scratch(int64_t{16} << 20);
+    auto* bytes = reinterpret_cast<std::byte*>(scratch.data());
+    const bool decode = FitsDecode(call);
+    const double seconds = Best([&] {
+      if (decode) DecodeAttention(call, pool, bytes); else BlockedAttention(call, pool, bytes);
+    });
+    double pairs = 0;
+    for (int64_t i = 0; i < s; ++i) pairs += causal ? t - s + 1 + i : t;
+    const double flops = 4.0 * h * d * pairs / seconds, read = 2.0 * g * t * d * 4 / seconds;
+    std::printf("%-44s %10.1f %10.1f %8.1f%% %8.1f%%\n", what, seconds * 1e6, flops / 1e9,
+                100 * flops / machine.flops, 100 * read / machine.bytes);
+  };
+  line("prefill 512 causal, 16/8 heads of 128", 16, 8, 512, 512, 128, true);
+  line("prefill 512 causal, 16/16 heads of 64", 16, 16, 512, 512, 64, true);
+  line("prefill 512, 12 heads of 64", 12, 12, 512, 512, 64, false);
+  line("prefill 16 on 1024, 16/8 heads of 128", 16, 8, 16, 1024, 128, true);
+  line("decode at 1024, 16/8 heads of 128", 16, 8, 1, 1024, 128, true);
+  line("decode at 8192, 16/8 heads of 128", 16, 8, 1, 8192, 128, true);
+  line("decode at 8192, 32/8 heads of 128", 32, 8, 1, 8192, 128, true);
+  line("decode at 8192, 1 head of 64", 1, 1, 1, 8192, 64, true);
+}
+
+}  // namespace
+}  // namespace liveshape::cpu
+
+int main(int argc, char** argv) {
+  using namespace liveshape;
+  int threads = 0;
+  for (int i = 1; i < argc; ++i) {
+    if (std::string_view(argv[i]) == "--quick") cpu::quick = true;
+    if (std::string_view(argv[i]) == "--cpu-time") cpu::cpu_time = true;
+    if (std::string_view(argv[i]) == "--threads" && i + 1 < argc) threads = std::atoi(argv[++i]);
+  }
+  ThreadPool pool(cpu::cpu_time ? 1 : threads);
+  const cpu::Machine machine = cpu::Measure(pool);
+  std::printf("%s, %d threads: %.1f GFLOP/s of multiply-add, %.1f GB/s of reading\n", Name(cpu::BestIsa()),
+              pool.size(), machine.flops / 1e9, machine.bytes / 1e9);
+  cpu::Gemms(machine, pool);
+  cpu::Attention(machine, pool);
+  return 0;
+}
