@@ -10,6 +10,7 @@ bool LiveTogether(const Storage& a, const Storage& b) {
   return a.first_step <= b.last_step && b.first_step <= a.last_step;
 }
 
+// In order of their first step, as they were made.
 std::vector<size_t> ArenaStorages(const std::vector<Storage>& storages) {
   std::vector<size_t> arena;
   for (size_t i = 0; i < storages.size(); ++i)
@@ -45,13 +46,37 @@ size_t PlaceSlots(std::vector<Storage>& storages, const std::vector<size_t>& ord
 }  // namespace
 
 size_t AssignOffsets(std::vector<Storage>& storages) {
-  // Two classic orders; the better one is kept. Large first packs deep graphs well, by time packs chains.
-  std::vector<size_t> by_size = ArenaStorages(storages), by_time = by_size;
-  std::stable_sort(by_size.begin(), by_size.end(),
-                   [&](size_t a, size_t b) { return storages[a].capacity > storages[b].capacity; });
-  const size_t time_bytes = PlaceSlots(storages, by_time);
-  const size_t size_bytes = PlaceSlots(storages, by_size);
-  return time_bytes < size_bytes ? PlaceSlots(storages, by_time) : size_bytes;
+  const std::vector<size_t> by_time = ArenaStorages(storages);
+  auto sorted = [&](auto key) {
+    std::vector<size_t> order = by_time;
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return key(storages[a]) > key(storages[b]); });
+    return order;
+  };
+  const auto steps = [](const Storage& s) { return size_t{s.last_step} - s.first_step + 1; };
+  // Classic orders: large first packs deep graphs well, by time packs chains.
+  const std::vector<size_t> starts[] = {
+      sorted([](const Storage& s) { return s.capacity; }),
+      by_time,
+      sorted([&](const Storage& s) { return s.capacity * steps(s); }),
+      sorted([&](const Storage& s) { return steps(s); }),
+  };
+  const size_t lower_bound = LowerBound(storages);
+  std::vector<size_t> best = by_time;
+  size_t best_bytes = SIZE_MAX;
+  for (std::vector<size_t> order : starts) {
+    // Then repair: the slot that reaches the top goes first next time. A dozen rounds find most of what is to
+    // be had (static-cache Qwen3: 1.11 of the lower bound before, see bench/spine).
+    for (int round = 0; round < 16 && best_bytes > lower_bound; ++round) {
+      const size_t bytes = PlaceSlots(storages, order);
+      if (bytes < best_bytes) best_bytes = bytes, best = order;
+      const auto top = std::find_if(order.begin(), order.end(), [&](size_t i) {
+        return storages[i].offset + storages[i].capacity == bytes;
+      });
+      if (top == order.end() || top == order.begin()) break;
+      std::rotate(order.begin(), top, top + 1);
+    }
+  }
+  return PlaceSlots(storages, best);
 }
 
 size_t LowerBound(const std::vector<Storage>& storages) {

@@ -88,11 +88,12 @@ void SessionMemory::Poison(const plan::Plan& plan, std::span<const int64_t> bloc
 }
 
 void SessionMemory::Trim(const plan::Plan& plan, std::span<const int64_t> block) {
-  // Slots share addresses over time, so what is live is the union of their live prefixes.
   std::vector<std::pair<size_t, size_t>> live;
-  for (const plan::Storage& s : plan.storages)
-    if (s.place == plan::Place::kArena && block[s.bytes_at] > 0)
-      live.push_back({s.offset, s.offset + static_cast<size_t>(block[s.bytes_at])});
+  for (const plan::PlannedOutput& output : plan.outputs) {
+    if (output.operand.storage == plan::kNoStorage) continue;
+    const plan::Storage& s = plan.storages[output.operand.storage];
+    live.push_back({s.offset, s.offset + static_cast<size_t>(std::max<int64_t>(0, block[s.bytes_at]))});
+  }
   std::sort(live.begin(), live.end());
   size_t end = 0;
   for (const auto& [from, to] : live) {

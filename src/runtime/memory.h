@@ -29,7 +29,7 @@ class SessionMemory {
 
   // Fills what no live element occupies: tails of slots beyond their live bytes, scratch, padding.
   void Poison(const plan::Plan& plan, std::span<const int64_t> block, liveshape::Poison kind);
-  // Gives back the pages beyond the live part of every slot.
+  // Gives back every page that holds nothing between runs: all but the live part of the outputs.
   void Trim(const plan::Plan& plan, std::span<const int64_t> block);
 
   const Reservation& arena() const { return arena_; }
