@@ -90,6 +90,7 @@ class Artifact {
 
  private:
   Artifact() = default;
+  static std::shared_ptr<Artifact> Describe(std::unique_ptr<ir::Graph> graph);  // a graph that holds
   std::unique_ptr<ir::Graph> graph_;
   std::vector<SymbolDescription> symbols_;
   std::vector<PortDescription> inputs_, outputs_;
@@ -128,7 +129,7 @@ struct Stats {
   double last_run_ms = 0;
   size_t arena_reserved = 0;           // bytes at the bound
   size_t arena_resident = 0;           // physical now; measured when stats() is called
-  size_t arena_live = 0;               // bytes of slots at the live shape
+  size_t arena_live = 0;               // most bytes live at one time, at the live shape
 };
 
 struct ProfileEntry {

@@ -313,15 +313,28 @@ Status Session::Restore(std::span<const std::byte> snapshot) {
   return {};
 }
 
+namespace {
+
+// The largest sum of slots that are live together, at the live shape.
+size_t PeakLiveBytes(const plan::Plan& plan, std::span<const int64_t> block) {
+  std::vector<int64_t> change(plan.steps.size() + 2, 0);
+  for (const plan::Storage& s : plan.storages) {
+    if (s.place != plan::Place::kArena) continue;
+    change[s.first_step] += block[s.bytes_at];
+    change[s.last_step + 1] -= block[s.bytes_at];
+  }
+  int64_t live = 0, most = 0;
+  for (int64_t delta : change) most = std::max(most, live += delta);
+  return static_cast<size_t>(most);
+}
+
+}  // namespace
+
 Stats Session::stats() const {
   Stats stats = impl_->stats;
   stats.arena_reserved = impl_->memory.arena().size();
   stats.arena_resident = impl_->memory.arena().Resident();
-  stats.arena_live = 0;
-  if (impl_->binding.bound())
-    for (const plan::Storage& s : impl_->plan.storages)
-      if (s.place == plan::Place::kArena)
-        stats.arena_live += static_cast<size_t>(std::max<int64_t>(0, impl_->binding.block()[s.bytes_at]));
+  stats.arena_live = impl_->binding.bound() ? PeakLiveBytes(impl_->plan, impl_->binding.block()) : 0;
   return stats;
 }
 
