@@ -83,18 +83,20 @@ void CopyTransposed(const Dense& c, int k, const T* from, T* to, ThreadPool& poo
     out[outer++] = below;
     planes *= c.dims[d];
   }
-  constexpr int64_t n = kBlock<T>;
-  const int64_t bands = (rows + n - 1) / n;
-  const int64_t grain = std::max<int64_t>(1, 16384 / (n * columns));
+  // A band of four blocks: each page of a far-apart column gives four lines before the next is visited.
+  constexpr int64_t n = kBlock<T>, band = 4 * n;
+  const int64_t bands = (rows + band - 1) / band;
+  const int64_t grain = std::max<int64_t>(1, 16384 / (band * columns));
   pool.ParallelFor(planes * bands, grain, [&](int64_t begin, int64_t end, int) {
     for (int64_t b = begin; b < end; ++b) {
       const RowWalker<2> plane(dims, outer, {in, out}, b / bands);
-      const int64_t r = b % bands * n;
-      const T* x = from + plane.offset(0) + r;
-      T* y = to + plane.offset(1) + r * pitch;
+      const int64_t first = b % bands * band, last_row = std::min(first + band, rows);
       for (int64_t col = 0; col < columns; col += n) {
-        TransposeBlock(x + col * c.strides[last], c.strides[last], y + col, pitch,
-                       std::min(n, rows - r), std::min(n, columns - col));
+        for (int64_t r = first; r < last_row; r += n) {
+          TransposeBlock(from + plane.offset(0) + r + col * c.strides[last], c.strides[last],
+                         to + plane.offset(1) + r * pitch + col, pitch, std::min(n, rows - r),
+                         std::min(n, columns - col));
+        }
       }
     }
   });

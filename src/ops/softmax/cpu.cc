@@ -47,9 +47,10 @@ void Softmax(const SoftmaxRow& row) {
   // -inf - -inf is NaN, as torch has it for a row of only -inf. Sums as in SumRow.
   const auto shift = hn::Set(d, max);
   float* exps = row.exps;
+  const int64_t block = 256 * lanes;
   double sum = 0;
-  for (int64_t begin = 0; begin < n; begin += 4096) {
-    const int64_t end = begin + 4096 < n ? begin + 4096 : n;
+  for (int64_t begin = 0; begin < n; begin += block) {
+    const int64_t end = begin + block < n ? begin + block : n;
     auto s0 = hn::Zero(d), s1 = s0;
     int64_t i = begin;
     for (; i + 2 * lanes <= end; i += 2 * lanes) {

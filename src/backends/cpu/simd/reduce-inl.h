@@ -1,6 +1,6 @@
 // Sums and maxima of a row of f32, f16 or bf16, per target. The order of additions depends on the row's
-// length alone: four vectors of partial sums over blocks of 4096 elements, blocks added in double, so the
-// error stays near 128 roundings of a block however long the row is.
+// length alone: four vectors of partial sums over blocks of 512 vectors, blocks added in double, so no sum in
+// f32 has more than 128 terms however long the row is.
 #if defined(LS_SIMD_REDUCE_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef LS_SIMD_REDUCE_INL
 #undef LS_SIMD_REDUCE_INL
@@ -23,9 +23,10 @@ template <class E, class F>
 HWY_INLINE double SumRow(E e, const typename E::Type* x, int64_t n, float fill, const F& f) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = hn::Lanes(d);
+  const int64_t block = 512 * lanes;
   double total = 0;
-  for (int64_t begin = 0; begin < n; begin += 4096) {
-    const int64_t end = begin + 4096 < n ? begin + 4096 : n;
+  for (int64_t begin = 0; begin < n; begin += block) {
+    const int64_t end = begin + block < n ? begin + block : n;
     auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
     int64_t i = begin;
     for (; i + 4 * lanes <= end; i += 4 * lanes) {
