@@ -81,6 +81,17 @@ TEST_F(AttentionForm, AMildMaskStaysAdditive) {
   EXPECT_EQ(TypeOf(Fused().inputs[3]), DType::kF32);
 }
 
+TEST_F(AttentionForm, TheLowestHalfHidesHalves) {
+  auto half = [&](ValueId x) { return c_.Cast(x, DType::kF16); };
+  const ValueId q = half(q_), k = half(k_), v = half(v_);
+  const ValueId mask = half(Where(seen_, 0.0, -65504.0));
+  const ValueId scores = Op(PwOp::kAdd, Matmul(q, c_.Transpose(k, 2, 3)), mask);
+  Return(Matmul(half(Softmax(c_.Cast(scores, DType::kF32), 3)), v));
+  Run(&RecogniseAttention, &RecogniseMasks);
+  EXPECT_EQ(TypeOf(Fused().inputs[3]), DType::kBool);
+  EXPECT_EQ(Fused().String("all_masked"), "mean");
+}
+
 TEST_F(AttentionForm, WhereAndMaskedFill) {
   Return(Matmul(Softmax(Where(seen_, Scores(), -kInf), 3), v_));
   Return(Matmul(Softmax(Where(Not(seen_), -kInf, Scores(k_, 0.5)), 3, "zero"), v_));

@@ -12,7 +12,8 @@ namespace liveshape::passes {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kSwallowsScores = -1e30;
+// f16 has no lower number than -65504, beside which scores up to 16 are lost.
+constexpr double kSwallowsScores = -1e30, kSwallowsScoresF16 = -6e4;
 
 // What a number becomes in a narrower float: beyond its largest it is -inf.
 double Rounded(double low, DType dtype) {
@@ -37,6 +38,8 @@ class Converter {
         continue;
       rewrite_.Before(i);
       LS_ASSIGN_OR_RETURN(Seen seen, Predicate(node.inputs[3]));
+      const bool half = m_.TypeOf(node.inputs[3]) == DType::kF16;
+      if (!(seen.low <= (half ? kSwallowsScoresF16 : kSwallowsScores))) continue;
       if (seen.value == ir::kNoValue) continue;
       if (seen.low != -kInfinity) node.Set("all_masked", std::string("mean"));
       node.inputs[3] = seen.value;
@@ -96,7 +99,7 @@ class Converter {
 
   Result<Seen> Make(Term condition, bool hides, double low) {
     const ValueId value = m_.Value(condition);
-    if (value == ir::kNoValue || !(low <= kSwallowsScores)) return Seen{};
+    if (value == ir::kNoValue) return Seen{};
     if (!hides) return Seen{value, low};
     LS_ASSIGN_OR_RETURN(ValueId seen, rewrite_.Unary(PwOp::kNot, value, DType::kBool));
     return Seen{seen, low};

@@ -3,6 +3,7 @@
 The graph is read as `pass_probe` prints it: the program of tests/passes, built with the libraries.
 """
 
+import os
 import re
 import subprocess
 from functools import cache
@@ -50,9 +51,9 @@ class Recognised:
 
 @pytest.fixture(scope="session")
 def recognise(request):
-    probes = [ROOT / "build" / preset / "pass_probe" for preset in ("release", "debug")]
-    probe = next((p for p in probes if p.exists()), None)
-    assert probe, "pass_probe is not built: make build"
+    cli = Path(os.environ.get("LIVESHAPE", ROOT / "build" / "release" / "liveshape"))
+    probe = cli.with_name("pass_probe")
+    assert probe.exists(), f"{probe} is not built: make build"
 
     params = [getattr(item, "callspec", None) for item in request.session.items]
     named = {each.params.get("case") for each in params if each} | {"rope_interleaved"}
