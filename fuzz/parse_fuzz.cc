@@ -1,5 +1,5 @@
-// Any bytes as an expression in each of the three spellings: an error, or an expression that every question of
-// sym can be asked of, and whose text reads back to the same pointer.
+// Any bytes as an expression in each of the three spellings: an error, or an expression that every
+// question of sym can be asked of, and whose text reads back to the same pointer.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -17,7 +17,8 @@ const char* FaultText(Fault fault) {
 
 Fault TrueDivInt(int64_t a, int64_t b, double* out) {
   if (b == 0) return Fault::kDivideByZero;
-  constexpr int64_t kExact = int64_t{1} << 53;  // both operands exact: one IEEE rounding is all there is
+  constexpr int64_t kExact = int64_t{1}
+                             << 53;  // both operands exact: one IEEE rounding is all there is
   if (-kExact <= a && a <= kExact && -kExact <= b && b <= kExact) {
     *out = static_cast<double>(a) / static_cast<double>(b);
     return Fault::kNone;
@@ -30,7 +31,8 @@ Fault TrueDivInt(int64_t a, int64_t b, double* out) {
     *out = negative ? -0.0 : 0.0;
     return Fault::kNone;
   }
-  // With the numerator's top bit at 126 the quotient has at least 63 bits: 53, a guard and a sticky bit.
+  // With the numerator's top bit at 126 the quotient has at least 63 bits: 53, a guard and a sticky
+  // bit.
   const int shift = 63 + __builtin_clzll(numerator);
   const Wide scaled = static_cast<Wide>(numerator) << shift;
   Wide quotient = scaled / denominator;

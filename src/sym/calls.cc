@@ -21,7 +21,9 @@ struct Function {
 constexpr size_t kMany = SIZE_MAX;
 
 template <Kind kind>
-Expr Build(Table& table, Args a) { return table.Make(kind, a); }
+Expr Build(Table& table, Args a) {
+  return table.Make(kind, a);
+}
 
 template <Kind kind>
 Expr BuildSwapped(Table& table, Args a) {
@@ -35,7 +37,9 @@ Expr BuildTrueDiv(Table& table, Args a) {
 }
 
 // a ^ b = (a | b) - (a & b): no kind of its own.
-Expr BuildXor(Table& table, Args a) { return table.Make(Kind::kBitOr, a) - table.Make(Kind::kBitAnd, a); }
+Expr BuildXor(Table& table, Args a) {
+  return table.Make(Kind::kBitOr, a) - table.Make(Kind::kBitAnd, a);
+}
 
 Expr BuildAbs(Table&, Args a) { return Max(a[0], -a[0]); }
 Expr BuildSelect(Table&, Args a) { return Select(Truth(a[0]), a[1], a[2]); }
@@ -145,11 +149,13 @@ const Function* Find(std::span<const Function> functions, std::string_view name)
 
 Result<Expr> Invoke(Table& table, const Token& at, const Function& function, Args args) {
   if (args.size() < function.min_args || args.size() > function.max_args) {
-    return ParseError(at, fmt::format("`{}` does not take {} arguments", function.name, args.size()));
+    return ParseError(at,
+                      fmt::format("`{}` does not take {} arguments", function.name, args.size()));
   }
   const bool floats = std::ranges::any_of(args, &Expr::is_float_valued);
   if (floats && function.operands == kInts) {
-    return ParseError(at, fmt::format("`{}` of a float; it takes integers", function.name), Code::kUnsupported);
+    return ParseError(at, fmt::format("`{}` of a float; it takes integers", function.name),
+                      Code::kUnsupported);
   }
   if (function.build == BuildSelect && args[0].is_float_valued()) {
     return ParseError(at, "a float as a condition", Code::kUnsupported);
@@ -163,7 +169,8 @@ bool IsFunction(std::string_view name) { return Find(kFunctions, name) != nullpt
 
 Result<Expr> MakeCall(Table& table, const Token& at, std::string_view name, Args args) {
   const Function* function = Find(kFunctions, name);
-  if (!function) return ParseError(at, fmt::format("the function `{}` is not known", name), Code::kUnsupported);
+  if (!function)
+    return ParseError(at, fmt::format("the function `{}` is not known", name), Code::kUnsupported);
   return Invoke(table, at, *function, args);
 }
 
@@ -172,7 +179,8 @@ Result<Expr> MakeOperator(Table& table, const Token& at, Expr a, Expr b) {
   if (!function) return ParseError(at, "not an operator");
   const Expr args[] = {a, b};
   const bool integer_power = at.text == "**" && !a.is_float_valued() && b.is_int() && b.value() < 0;
-  if (integer_power) return ParseError(at, "a negative power of an integer is no integer", Code::kUnsupported);
+  if (integer_power)
+    return ParseError(at, "a negative power of an integer is no integer", Code::kUnsupported);
   return Invoke(table, at, *function, Args(args, function->max_args));
 }
 

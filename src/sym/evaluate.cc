@@ -5,12 +5,13 @@
 namespace liveshape::sym {
 namespace {
 
-// Beyond these a tree walk could be exponential (shared parts) or deep; then every node is evaluated once, in order.
+// Beyond these a tree walk could be exponential (shared parts) or deep; then every node is
+// evaluated once, in order.
 constexpr uint32_t kMaxTreeSize = 4096;
 constexpr uint32_t kMaxDepth = 256;
 
-// `get` gives an argument's value. Only the chosen side of a select, and only the deciding part of and/or, is asked
-// for, so a fault elsewhere does not matter.
+// `get` gives an argument's value. Only the chosen side of a select, and only the deciding part of
+// and/or, is asked for, so a fault elsewhere does not matter.
 template <typename Get>
 Value EvaluateNode(const Node& node, std::span<const int64_t> symbol_values, Get&& get) {
   switch (node.kind) {
@@ -51,7 +52,8 @@ Value EvaluateNode(const Node& node, std::span<const int64_t> symbol_values, Get
 }
 
 Value EvaluateTree(const Node& node, std::span<const int64_t> symbol_values) {
-  return EvaluateNode(node, symbol_values, [&](Expr arg) { return EvaluateTree(*arg.node(), symbol_values); });
+  return EvaluateNode(node, symbol_values,
+                      [&](Expr arg) { return EvaluateTree(*arg.node(), symbol_values); });
 }
 
 }  // namespace
@@ -64,7 +66,9 @@ Value Apply(Kind kind, bool float_operands, Value a, Value b) {
     r.fault = fault;
     return r;
   };
-  const auto relation = [&](bool ints, bool floats) { return Value{float_operands ? floats : ints}; };
+  const auto relation = [&](bool ints, bool floats) {
+    return Value{float_operands ? floats : ints};
+  };
   switch (kind) {
     case Kind::kAdd: r.fault = AddInt(a.bits, b.bits, &r.bits); return r;
     case Kind::kMul: r.fault = MulInt(a.bits, b.bits, &r.bits); return r;
@@ -98,27 +102,34 @@ Value Apply(Kind kind, bool float_operands, Value a, Value b) {
     case Kind::kFloorToInt: r.fault = FloatToInt(std::floor(a.as_float()), &r.bits); return r;
     case Kind::kCeilToInt: r.fault = FloatToInt(std::ceil(a.as_float()), &r.bits); return r;
     case Kind::kRoundToInt: r.fault = FloatToInt(std::nearbyint(a.as_float()), &r.bits); return r;
-    case Kind::kInt: case Kind::kSymbol: case Kind::kFloat: case Kind::kSelect: break;
+    case Kind::kInt:
+    case Kind::kSymbol:
+    case Kind::kFloat:
+    case Kind::kSelect: break;
   }
   Panic(__FILE__, __LINE__, "sym: this kind has no operands to apply to");
 }
 
 Value EvaluateAt(const Node& node, std::span<const int64_t> symbol_values) {
-  if (node.tree_size <= kMaxTreeSize && node.depth <= kMaxDepth) return EvaluateTree(node, symbol_values);
+  if (node.tree_size <= kMaxTreeSize && node.depth <= kMaxDepth)
+    return EvaluateTree(node, symbol_values);
   std::unordered_map<const Node*, Value> values;
   for (const Node* each : TopologicalOrder(node.expr())) {
-    values[each] = EvaluateNode(*each, symbol_values, [&](Expr arg) { return values.at(arg.node()); });
+    values[each] =
+        EvaluateNode(*each, symbol_values, [&](Expr arg) { return values.at(arg.node()); });
   }
   return values.at(&node);
 }
 
-Status FaultStatus(const Table& table, const Value& value, Expr whole, std::span<const int64_t> symbol_values) {
+Status FaultStatus(const Table& table, const Value& value, Expr whole,
+                   std::span<const int64_t> symbol_values) {
   const Expr culprit = value.culprit ? value.culprit->expr() : whole;
   std::string message = fmt::format("`{}` {}", Abbreviated(culprit), FaultText(value.fault));
   if (culprit != whole) message += fmt::format(", in `{}`", Abbreviated(whole));
   const char* separator = " at ";
   for (uint32_t symbol : table.FreeSymbols(whole)) {
-    message += fmt::format("{}{}={}", separator, table.symbols()[symbol].name, symbol_values[symbol]);
+    message +=
+        fmt::format("{}{}={}", separator, table.symbols()[symbol].name, symbol_values[symbol]);
     separator = ", ";
   }
   return Status(Code::kOutOfRange, std::move(message));

@@ -19,13 +19,14 @@ struct Value {
   double as_float() const { return std::bit_cast<double>(bits); }
 };
 
-// `kind` with two operands of its type (`b` unused by unary kinds). N-ary kinds are chains of this, from the left.
-// `float_operands` tells relations apart.
+// `kind` with two operands of its type (`b` unused by unary kinds). N-ary kinds are chains of this,
+// from the left. `float_operands` tells relations apart.
 Value Apply(Kind kind, bool float_operands, Value a, Value b);
 
 // The value at a point, without allocation for expressions of common size.
 Value EvaluateAt(const Node& node, std::span<const int64_t> symbol_values);
 
-Status FaultStatus(const Table& table, const Value& value, Expr whole, std::span<const int64_t> symbol_values);
+Status FaultStatus(const Table& table, const Value& value, Expr whole,
+                   std::span<const int64_t> symbol_values);
 
 }  // namespace liveshape::sym

@@ -38,7 +38,8 @@ uint32_t DegreeOf(const Node& node) {
 
 // The facts about a node that follow from its arguments.
 void Derive(Node& node, const std::vector<SymbolInfo>& symbols) {
-  node.is_float = IsFloatKind(node.kind) || (node.kind == Kind::kSelect && node.args[1].is_float_valued());
+  node.is_float =
+      IsFloatKind(node.kind) || (node.kind == Kind::kSelect && node.args[1].is_float_valued());
   if (node.kind == Kind::kSymbol) {
     node.symbol_mask = uint64_t{1} << (node.bits % 64);
     node.stage = symbols[node.bits].stage;
@@ -100,7 +101,8 @@ Expr Table::Impl::Intern(Kind kind, std::span<const Expr> args, int64_t bits, Ex
     }
   }
   if (frozen) {
-    Panic(__FILE__, __LINE__, "a new expression was asked of a frozen sym::Table; build it before Freeze()");
+    Panic(__FILE__, __LINE__,
+          "a new expression was asked of a frozen sym::Table; build it before Freeze()");
   }
   Node& node = nodes.emplace_back();
   node.kind = kind;
@@ -175,7 +177,8 @@ void Table::Freeze() {
   impl_->frozen = true;
 }
 
-Expr Table::Substitute(Expr e, const std::function<std::optional<Expr>(uint32_t symbol)>& replacement) {
+Expr Table::Substitute(Expr e,
+                       const std::function<std::optional<Expr>(uint32_t symbol)>& replacement) {
   return Rebuild(*this, e, [&](Expr leaf) {
     if (!leaf.is_symbol()) return leaf;
     return replacement(leaf.symbol()).value_or(leaf);
@@ -273,6 +276,8 @@ Expr Le(Expr a, Expr b) { return Make2(Kind::kLe, a, b); }
 Expr And(Expr a, Expr b) { return Make2(Kind::kAnd, a, b); }
 Expr Or(Expr a, Expr b) { return Make2(Kind::kOr, a, b); }
 Expr Not(Expr a) { return a.table().Make(Kind::kNot, {{a}}); }
-Expr Product(Table& table, std::span<const Expr> factors) { return table.Make(Kind::kMul, factors); }
+Expr Product(Table& table, std::span<const Expr> factors) {
+  return table.Make(Kind::kMul, factors);
+}
 
 }  // namespace liveshape::sym

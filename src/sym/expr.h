@@ -8,11 +8,11 @@
 //   table.Evaluate(rows, {{7}});              // 15; an Evaluate that overflows or divides by 0 fails
 //   ToString(FloorDiv(rows, table.Int(3)));   // "(2*s0 + 1)//3"
 //
-// All expressions of an artifact live in one Table and die with it; there is no global table. A table
-// is built by one thread, then frozen; a frozen table may be read by many.
+// All expressions of an artifact live in one Table and die with it; there is no global table. A
+// table is built by one thread, then frozen; a frozen table may be read by many.
 //
-// Integers are int64 with Python's floor semantics (-7//2 = -4, -7 mod 2 = 1). Sub-expressions of type
-// float are evaluated in double, as torch does. Truth values are the integers 0 and 1.
+// Integers are int64 with Python's floor semantics (-7//2 = -4, -7 mod 2 = 1). Sub-expressions of
+// type float are evaluated in double, as torch does. Truth values are the integers 0 and 1.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +29,7 @@
 
 namespace liveshape::sym {
 
+// clang-format off
 enum class Kind : uint8_t {
   kInt,      // value()
   kSymbol,   // symbol(): index into Table::symbols()
@@ -47,6 +48,7 @@ enum class Kind : uint8_t {
   // Float to integer:
   kTruncToInt, kFloorToInt, kCeilToInt, kRoundToInt,  // round half to even, as Python's round()
 };
+// clang-format on
 
 class Table;
 struct Node;  // private to sym/
@@ -64,11 +66,11 @@ class Expr {
   bool is_int(int64_t value) const { return is_int() && this->value() == value; }
   bool is_symbol() const { return node_ && kind() == Kind::kSymbol; }
   bool is_float_valued() const;
-  int64_t value() const;         // of kInt
-  double float_value() const;    // of kFloat
-  uint32_t symbol() const;       // of kSymbol
+  int64_t value() const;       // of kInt
+  double float_value() const;  // of kFloat
+  uint32_t symbol() const;     // of kSymbol
   std::span<const Expr> args() const;
-  uint32_t id() const;           // creation order in its table: a stable key for maps and sorting
+  uint32_t id() const;  // creation order in its table: a stable key for maps and sorting
   Table& table() const;
   const Node* node() const { return node_; }
 
@@ -132,7 +134,7 @@ enum class Tri : uint8_t { kNo, kYes, kUnknown };
 using Stage = uint8_t;
 
 struct SymbolInfo {
-  std::string name;          // torch's: s0, u1
+  std::string name;  // torch's: s0, u1
   int64_t lo = 0;
   int64_t hi = Interval::kPosInf;
   Stage stage = 0;
@@ -148,7 +150,7 @@ class Table {
 
   Expr Int(int64_t value);
   Expr Float(double value);
-  Expr Symbol(SymbolInfo info);                 // a new symbol, or the one of that name (range kept)
+  Expr Symbol(SymbolInfo info);  // a new symbol, or the one of that name (range kept)
   std::optional<Expr> FindSymbol(std::string_view name_or_display) const;
   Expr SymbolAt(uint32_t index) const;
   const std::vector<SymbolInfo>& symbols() const;
@@ -165,7 +167,7 @@ class Table {
   Interval Bounds(Expr e) const;
   // "For all symbol values in range": kYes and kNo are proofs (kNo: for none), kUnknown is honest.
   Tri IsTrue(Expr condition) const;
-  Tri Divides(Expr divisor, Expr e);            // e mod divisor == 0
+  Tri Divides(Expr divisor, Expr e);                   // e mod divisor == 0
   std::optional<Expr> Quotient(Expr e, Expr divisor);  // exact, where Divides says kYes
 
   // symbol_values[i] is the value of symbol i. Fails on overflow, x//0 and a float out of int64.
@@ -174,7 +176,7 @@ class Table {
 
   Expr Substitute(Expr e, const std::function<std::optional<Expr>(uint32_t symbol)>& replacement);
   std::vector<uint32_t> FreeSymbols(Expr e) const;  // ascending
-  Stage StageOf(Expr e) const;                      // the latest stage of its symbols; 0 for a constant
+  Stage StageOf(Expr e) const;  // the latest stage of its symbols; 0 for a constant
 
   // Copies an expression of another table into this one; symbols are matched by name.
   Expr Import(Expr foreign);

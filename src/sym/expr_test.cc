@@ -11,12 +11,14 @@ class ExprTest : public ::testing::Test {
   Table t;
   Expr s = t.Symbol({.name = "s0", .lo = 1, .hi = 4096});
   Expr r = t.Symbol({.name = "s1", .lo = 2, .hi = 64});
-  Expr z = t.Symbol({.name = "z", .lo = 0, .hi = 7});      // may be zero
-  Expr n = t.Symbol({.name = "n", .lo = -10, .hi = 10});   // any sign
+  Expr z = t.Symbol({.name = "z", .lo = 0, .hi = 7});     // may be zero
+  Expr n = t.Symbol({.name = "n", .lo = -10, .hi = 10});  // any sign
   Expr k(int64_t v) { return t.Int(v); }
 
   // Both sides were built differently and must be one pointer.
-  static void ExpectSame(Expr a, Expr b) { EXPECT_TRUE(a == b) << ToString(a) << "  vs  " << ToString(b); }
+  static void ExpectSame(Expr a, Expr b) {
+    EXPECT_TRUE(a == b) << ToString(a) << "  vs  " << ToString(b);
+  }
 };
 
 TEST_F(ExprTest, G9_EqualPolynomialsAreTheSamePointer) {
@@ -109,7 +111,8 @@ TEST_F(ExprTest, RelationsAreNormalised) {
 
 TEST_F(ExprTest, OverflowingConstantsStayForEvaluationToReport) {
   const Expr big = k(INT64_MAX);
-  const Expr sum = big + 1, product = k(INT64_MIN) * -1, power = Pow(k(10), 40), quotient = FloorDiv(k(INT64_MIN), k(-1));
+  const Expr sum = big + 1, product = k(INT64_MIN) * -1, power = Pow(k(10), 40),
+             quotient = FloorDiv(k(INT64_MIN), k(-1));
   for (Expr e : {sum, product, power, quotient, s * big * 4}) {
     EXPECT_FALSE(e.is_int());
     EXPECT_FALSE(t.Evaluate(e, {{5, 2, 0, 0}}).ok()) << ToString(e);
@@ -143,7 +146,9 @@ TEST_F(ExprTest, PythonFloorSemantics) {
 
 TEST_F(ExprTest, FloatsRoundAsTorchDoes) {
   const Expr half = t.Make(Kind::kIntTrueDiv, {{n, k(2)}});
-  const auto at = [&](Kind kind, int64_t v) { return *t.Evaluate(t.Make(kind, {{half}}), {{1, 2, 0, v}}); };
+  const auto at = [&](Kind kind, int64_t v) {
+    return *t.Evaluate(t.Make(kind, {{half}}), {{1, 2, 0, v}});
+  };
   EXPECT_EQ(at(Kind::kRoundToInt, 5), 2);  // half to even
   EXPECT_EQ(at(Kind::kRoundToInt, 7), 4);
   EXPECT_EQ(at(Kind::kTruncToInt, -5), -2);
@@ -186,8 +191,10 @@ TEST_F(ExprTest, Printing) {
 
 TEST_F(ExprTest, SubstituteImportAndFreeSymbols) {
   const Expr e = FloorDiv(s * r + z, k(2));
-  ExpectSame(t.Substitute(e, [&](uint32_t i) { return i == s.symbol() ? std::optional(2 * z) : std::nullopt; }),
-             FloorDiv(2 * z * r + z, k(2)));
+  ExpectSame(
+      t.Substitute(
+          e, [&](uint32_t i) { return i == s.symbol() ? std::optional(2 * z) : std::nullopt; }),
+      FloorDiv(2 * z * r + z, k(2)));
   EXPECT_EQ(t.FreeSymbols(e), (std::vector<uint32_t>{0, 1, 2}));
   Table other;
   other.Symbol({.name = "z", .lo = 0, .hi = 7});
@@ -220,7 +227,8 @@ TEST_F(ExprTest, WideningARangeIsRefused) {
 TEST_F(ExprTest, DeepExpressionsCostNoStack) {
   Expr e = s;
   for (int i = 0; i < 5000; ++i) e = Max(FloorDiv(e * 3 + r, k(2 + i % 3)), r * i);
-  EXPECT_EQ(t.Evaluate(e, {{5, 3, 0, 0}}).status().code(), Code::kOutOfRange);  // it grows past int64
+  EXPECT_EQ(t.Evaluate(e, {{5, 3, 0, 0}}).status().code(),
+            Code::kOutOfRange);  // it grows past int64
   EXPECT_LT(ToString(e).size(), size_t{2} << 20);
   EXPECT_EQ(t.FreeSymbols(e).size(), 2u);
 }

@@ -44,9 +44,12 @@ Token::Type Lexer::ScanNumber() {
   }
   if (position_ < text_.size() && (text_[position_] == 'e' || text_[position_] == 'E')) {
     const size_t before = position_++;
-    if (position_ < text_.size() && (text_[position_] == '+' || text_[position_] == '-')) ++position_;
-    if (digits()) is_float = true;
-    else position_ = before;  // not an exponent
+    if (position_ < text_.size() && (text_[position_] == '+' || text_[position_] == '-'))
+      ++position_;
+    if (digits())
+      is_float = true;
+    else
+      position_ = before;  // not an exponent
   }
   return is_float ? Token::Type::kFloat : Token::Type::kInt;
 }
@@ -61,7 +64,8 @@ void Lexer::Advance() {
   if (IsDigit(c) || leads_fraction) {
     token_.type = ScanNumber();
   } else if (IsNameStart(c)) {
-    while (position_ < text_.size() && (IsNameStart(text_[position_]) || IsDigit(text_[position_]))) ++position_;
+    while (position_ < text_.size() && (IsNameStart(text_[position_]) || IsDigit(text_[position_])))
+      ++position_;
     token_.type = Token::Type::kName;
   } else if (c == '\'' || c == '"') {
     const size_t close = text_.find(c, start + 1);
@@ -109,7 +113,8 @@ Result<Expr> FloatFrom(Table& table, const Token& number) {
   std::string_view text = number.text;
   const bool negative = !text.empty() && text[0] == '-';
   if (negative) text.remove_prefix(1);
-  if (!ReadDouble(text, &value) || !std::isfinite(value)) return ParseError(number, "not a finite number");
+  if (!ReadDouble(text, &value) || !std::isfinite(value))
+    return ParseError(number, "not a finite number");
   return table.Float(negative ? -value : value);
 }
 

@@ -20,10 +20,12 @@ struct FloatRange {
 struct Node {
   Kind kind;
   bool is_float = false;
-  bool shares_symbols = false;  // some symbol occurs in two of the arguments: intervals lose correlation
+  bool shares_symbols =
+      false;  // some symbol occurs in two of the arguments: intervals lose correlation
   Stage stage = 0;
-  uint32_t id = 0;         // arguments have smaller ids than their users: id order is a topological order
-  uint32_t tree_size = 1;  // nodes of the expression as a tree, saturating; a DAG can be exponential
+  uint32_t id = 0;  // arguments have smaller ids than their users: id order is a topological order
+  uint32_t tree_size =
+      1;  // nodes of the expression as a tree, saturating; a DAG can be exponential
   uint32_t depth = 1;
   uint32_t degree = 0;       // of a monomial; an atom has 1
   uint64_t symbol_mask = 0;  // bit (index mod 64) of every symbol in it: a clear bit proves absence
@@ -66,10 +68,12 @@ struct Table::Impl {
   bool frozen = false;
 };
 
-// Every node `root` is made of, itself last, arguments before users. Iterative: depth costs no stack.
+// Every node `root` is made of, itself last, arguments before users. Iterative: depth costs no
+// stack.
 std::vector<const Node*> TopologicalOrder(Expr root);
 
-// A total order that depends on structure, not on the order of creation, so that printing is stable.
+// A total order that depends on structure, not on the order of creation, so that printing is
+// stable.
 int Compare(Expr a, Expr b);
 
 // ToString for messages: cut where it gets long.

@@ -19,10 +19,13 @@ std::string KnownNames(const Table& table) {
 }  // namespace
 
 Result<Expr> ParseInfix(Table& table, std::string_view text) {
-  return ParsePython(table, text, /*postfix=*/false, [&](const Token& at, const std::string& leaf) -> Result<Expr> {
-    if (auto symbol = table.FindSymbol(leaf)) return *symbol;
-    return ParseError(at, fmt::format("no symbol has this name: {}", KnownNames(table)), Code::kNotFound);
-  });
+  return ParsePython(table, text, /*postfix=*/false,
+                     [&](const Token& at, const std::string& leaf) -> Result<Expr> {
+                       if (auto symbol = table.FindSymbol(leaf)) return *symbol;
+                       return ParseError(
+                           at, fmt::format("no symbol has this name: {}", KnownNames(table)),
+                           Code::kNotFound);
+                     });
 }
 
 }  // namespace liveshape::sym

@@ -10,15 +10,29 @@ namespace liveshape::sym {
 namespace {
 
 // Binary operators by how tightly they bind; one loop reads all levels.
-enum Level : int { kNone = -1, kOr, kAnd, kRelation, kBitOr, kBitXor, kBitAnd, kShift, kSum, kProduct };
+enum Level : int {
+  kNone = -1,
+  kOr,
+  kAnd,
+  kRelation,
+  kBitOr,
+  kBitXor,
+  kBitAnd,
+  kShift,
+  kSum,
+  kProduct
+};
 
 Level BinaryLevel(const Token& token) {
-  struct Entry { std::string_view op; Level level; };
+  struct Entry {
+    std::string_view op;
+    Level level;
+  };
   static constexpr Entry kTable[] = {
-      {"or", kOr}, {"and", kAnd},
-      {"==", kRelation}, {"!=", kRelation}, {"<", kRelation}, {"<=", kRelation}, {">", kRelation}, {">=", kRelation},
-      {"|", kBitOr}, {"^", kBitXor}, {"&", kBitAnd}, {"<<", kShift}, {">>", kShift},
-      {"+", kSum}, {"-", kSum}, {"*", kProduct}, {"/", kProduct}, {"//", kProduct}, {"%", kProduct},
+      {"or", kOr},       {"and", kAnd},    {"==", kRelation}, {"!=", kRelation}, {"<", kRelation},
+      {"<=", kRelation}, {">", kRelation}, {">=", kRelation}, {"|", kBitOr},     {"^", kBitXor},
+      {"&", kBitAnd},    {"<<", kShift},   {">>", kShift},    {"+", kSum},       {"-", kSum},
+      {"*", kProduct},   {"/", kProduct},  {"//", kProduct},  {"%", kProduct},
   };
   for (const Entry& e : kTable) {
     if (token.Is(e.op)) return e.level;
@@ -33,7 +47,8 @@ class Parser {
 
   Result<Expr> Parse() {
     LS_ASSIGN_OR_RETURN(Expr e, Conditional());
-    if (lexer_.peek().type != Token::Type::kEnd) return ParseError(lexer_.peek(), "expected an operator or the end");
+    if (lexer_.peek().type != Token::Type::kEnd)
+      return ParseError(lexer_.peek(), "expected an operator or the end");
     return e;
   }
 
@@ -68,8 +83,8 @@ class Parser {
     return Select(Truth(condition), value, other);
   }
 
-  // Operators of `level` and tighter. Operands of a chain of + or * are gathered, so that a long sum is
-  // normalised once and a product of sums is expanded, or not, as a whole.
+  // Operators of `level` and tighter. Operands of a chain of + or * are gathered, so that a long
+  // sum is normalised once and a product of sums is expanded, or not, as a whole.
   Result<Expr> Binary(Level level) {
     LS_ASSIGN_OR_RETURN(Expr left, Unary(level));
     for (;;) {
@@ -164,7 +179,8 @@ class Parser {
       case Token::Type::kInt: return IntegerFrom(table_, token, false);
       case Token::Type::kFloat: return FloatFrom(table_, token);
       case Token::Type::kName: return Name(token);
-      case Token::Type::kString: return ParseError(token, "text, which no size depends on", Code::kUnsupported);
+      case Token::Type::kString:
+        return ParseError(token, "text, which no size depends on", Code::kUnsupported);
       case Token::Type::kOp:
         if (token.text == "(") {
           LS_ASSIGN_OR_RETURN(Expr e, Conditional());
@@ -178,7 +194,8 @@ class Parser {
   }
 
   Result<Expr> Name(const Token& name) {
-    static constexpr std::string_view kReserved[] = {"if", "else", "and", "or", "not", "is", "in", "None", "lambda"};
+    static constexpr std::string_view kReserved[] = {"if", "else", "and",  "or",    "not",
+                                                     "is", "in",   "None", "lambda"};
     if (name.text == "True" || name.text == "true") return table_.Int(1);
     if (name.text == "False" || name.text == "false") return table_.Int(0);
     if (std::ranges::find(kReserved, name.text) != std::end(kReserved)) {
@@ -197,7 +214,8 @@ class Parser {
       } else if (lexer_.peek().Is("(")) {
         const Token open = lexer_.Take();
         if (!postfix_ || !lexer_.Accept(")")) {
-          return ParseError(open, fmt::format("the function `{}` is not known", leaf), Code::kUnsupported);
+          return ParseError(open, fmt::format("the function `{}` is not known", leaf),
+                            Code::kUnsupported);
         }
         leaf += "()";
       } else {
@@ -239,9 +257,11 @@ class Parser {
 
 }  // namespace
 
-Result<Expr> ParsePython(Table& table, std::string_view text, bool postfix, const LeafReader& read_leaf) {
+Result<Expr> ParsePython(Table& table, std::string_view text, bool postfix,
+                         const LeafReader& read_leaf) {
   if (text.size() > kMaxTextLength) {
-    return InvalidArgument("an expression of {} characters; at most {} are read", text.size(), kMaxTextLength);
+    return InvalidArgument("an expression of {} characters; at most {} are read", text.size(),
+                           kMaxTextLength);
   }
   return Parser(table, text, postfix, read_leaf).Parse();
 }

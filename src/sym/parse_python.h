@@ -14,6 +14,7 @@ namespace liveshape::sym {
 using LeafReader = std::function<Result<Expr>(const Token& at, const std::string& leaf)>;
 
 // With `postfix`, a leaf may go on with `['x']`, `[0]`, `.size` and `()`.
-Result<Expr> ParsePython(Table& table, std::string_view text, bool postfix, const LeafReader& read_leaf);
+Result<Expr> ParsePython(Table& table, std::string_view text, bool postfix,
+                         const LeafReader& read_leaf);
 
 }  // namespace liveshape::sym

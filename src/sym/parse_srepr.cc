@@ -9,8 +9,8 @@
 namespace liveshape::sym {
 namespace {
 
-// sympy writes a/b as Mul(a, Pow(b, Integer(-1))) and halves as Rational(1, 2): a quotient stays one until something
-// needs its value, so that floor(s0/2) and FloorDiv(s0/2, 3) are exact.
+// sympy writes a/b as Mul(a, Pow(b, Integer(-1))) and halves as Rational(1, 2): a quotient stays
+// one until something needs its value, so that floor(s0/2) and FloorDiv(s0/2, 3) are exact.
 struct Fraction {
   Expr numerator;
   Expr denominator = {};  // none: 1
@@ -22,7 +22,8 @@ class SreprParser {
 
   Result<Expr> Parse() {
     LS_ASSIGN_OR_RETURN(Fraction value, Node());
-    if (lexer_.peek().type != Token::Type::kEnd) return ParseError(lexer_.peek(), "expected the end");
+    if (lexer_.peek().type != Token::Type::kEnd)
+      return ParseError(lexer_.peek(), "expected the end");
     return Whole(value);
   }
 
@@ -39,8 +40,10 @@ class SreprParser {
     if (name.type != Token::Type::kName) return ParseError(name, "expected a sympy expression");
     if (name.text == "true") return Fraction{table_.Int(1)};
     if (name.text == "false") return Fraction{table_.Int(0)};
-    if (!lexer_.peek().Is("(")) return ParseError(name, "not a finite expression", Code::kUnsupported);
-    if (depth_ >= kMaxParseDepth) return ParseError(name, fmt::format("nested deeper than {}", kMaxParseDepth));
+    if (!lexer_.peek().Is("("))
+      return ParseError(name, "not a finite expression", Code::kUnsupported);
+    if (depth_ >= kMaxParseDepth)
+      return ParseError(name, fmt::format("nested deeper than {}", kMaxParseDepth));
     ++depth_;
     Result<Fraction> result = Call(name);
     --depth_;
@@ -77,7 +80,8 @@ class SreprParser {
     }
     if (args.size() == 2 && AllInts(args) && (args[0].denominator || args[1].denominator) &&
         (name.text == "FloorDiv" || name.text == "CleanDiv")) {
-      return Fraction{FloorDiv(Times(args[0].numerator, args[1].denominator), Times(args[1].numerator, args[0].denominator))};
+      return Fraction{FloorDiv(Times(args[0].numerator, args[1].denominator),
+                               Times(args[1].numerator, args[0].denominator))};
     }
     std::vector<Expr> whole;
     for (const Fraction& arg : args) whole.push_back(Whole(arg));
@@ -88,7 +92,8 @@ class SreprParser {
 
   static bool AllInts(const std::vector<Fraction>& args) {
     for (const Fraction& a : args) {
-      if (a.numerator.is_float_valued() || (a.denominator && a.denominator.is_float_valued())) return false;
+      if (a.numerator.is_float_valued() || (a.denominator && a.denominator.is_float_valued()))
+        return false;
     }
     return true;
   }
@@ -117,19 +122,22 @@ class SreprParser {
     }
     const bool integer_power = e.is_int() && !base.numerator.is_float_valued();
     if (integer_power && e.value() < 0) {
-      if (e.value() == INT64_MIN || base.denominator) return ParseError(at, "a power that is not read", Code::kUnsupported);
+      if (e.value() == INT64_MIN || base.denominator)
+        return ParseError(at, "a power that is not read", Code::kUnsupported);
       return Fraction{table_.Int(1), Pow(base.numerator, -e.value())};
     }
     const Expr args[] = {Whole(base), e};
     return Fraction{table_.Make(Kind::kPow, args)};
   }
 
-  // name, then assumptions such as positive=True. A size is never negative, whatever torch assumed of it while
-  // tracing (positive: at least 2), so that much is taken as its range.
+  // name, then assumptions such as positive=True. A size is never negative, whatever torch assumed
+  // of it while tracing (positive: at least 2), so that much is taken as its range.
   Result<Fraction> Symbol(const Token& at) {
     const Token name = lexer_.Take();
-    if (name.type != Token::Type::kString || name.text.empty()) return ParseError(name, "expected the symbol's name");
-    SymbolInfo info = {.name = std::string(name.text), .lo = Interval::kNegInf, .hi = Interval::kPosInf};
+    if (name.type != Token::Type::kString || name.text.empty())
+      return ParseError(name, "expected the symbol's name");
+    SymbolInfo info = {
+        .name = std::string(name.text), .lo = Interval::kNegInf, .hi = Interval::kPosInf};
     while (!lexer_.Accept(")")) {
       LS_RETURN_IF_ERROR(lexer_.Expect(","));
       const Token key = lexer_.Take();
@@ -140,7 +148,9 @@ class SreprParser {
     }
     if (auto known = table_.FindSymbol(info.name)) return Fraction{*known};
     if (info.name.starts_with("zuf") || info.name.starts_with("zf")) {
-      return ParseError(at, fmt::format("the float symbol `{}`: sizes depend on integers only", info.name), Code::kUnsupported);
+      return ParseError(
+          at, fmt::format("the float symbol `{}`: sizes depend on integers only", info.name),
+          Code::kUnsupported);
     }
     return Fraction{table_.Symbol(std::move(info))};
   }
@@ -169,7 +179,8 @@ class SreprParser {
 
   Result<Fraction> Float() {
     const Token number = lexer_.Take();
-    if (number.type != Token::Type::kString) return ParseError(number, "expected the digits of a float in quotes");
+    if (number.type != Token::Type::kString)
+      return ParseError(number, "expected the digits of a float in quotes");
     LS_ASSIGN_OR_RETURN(Expr value, FloatFrom(table_, number));
     while (!lexer_.Accept(")")) {  // precision=53
       if (lexer_.peek().type == Token::Type::kEnd) return ParseError(lexer_.peek(), "expected `)`");
@@ -191,13 +202,15 @@ class SreprParser {
       LS_ASSIGN_OR_RETURN(Fraction condition, Node());
       LS_RETURN_IF_ERROR(lexer_.Expect(")"));
       const Expr truth = Whole(condition);
-      if (truth.is_float_valued()) return ParseError(at, "a float as a condition", Code::kUnsupported);
+      if (truth.is_float_valued())
+        return ParseError(at, "a float as a condition", Code::kUnsupported);
       cases.push_back({Whole(value), truth});
     }
     if (cases.empty()) return ParseError(at, "a Piecewise without cases");
     // Where no condition holds there is no value: 1//0 is an error when evaluated, and only then.
     Expr result = FloorDiv(table_.Int(1), table_.Int(0));
-    for (size_t i = cases.size(); i-- > 0;) result = Select(Truth(cases[i].condition), cases[i].value, result);
+    for (size_t i = cases.size(); i-- > 0;)
+      result = Select(Truth(cases[i].condition), cases[i].value, result);
     return Fraction{result};
   }
 
@@ -210,7 +223,8 @@ class SreprParser {
 
 Result<Expr> ParseSrepr(Table& table, std::string_view text) {
   if (text.size() > kMaxTextLength) {
-    return InvalidArgument("an expression of {} characters; at most {} are read", text.size(), kMaxTextLength);
+    return InvalidArgument("an expression of {} characters; at most {} are read", text.size(),
+                           kMaxTextLength);
   }
   return SreprParser(table, text).Parse();
 }

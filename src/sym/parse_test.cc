@@ -36,7 +36,9 @@ TEST_F(ParseTest, G9_OneExpressionInThreeSpellings) {
   const Expr want = FloorDiv(2 * s + 1, t.Int(4));
   EXPECT_EQ(Infix("(2*S + 1)//4"), want);
   EXPECT_EQ(Infix("(2*s0 + 1) // 4"), want);
-  EXPECT_EQ(Srepr("FloorDiv(Add(Mul(Integer(2), Symbol('s0', positive=True, integer=True)), Integer(1)), Integer(4))"), want);
+  EXPECT_EQ(Srepr("FloorDiv(Add(Mul(Integer(2), Symbol('s0', positive=True, integer=True)), "
+                  "Integer(1)), Integer(4))"),
+            want);
   const auto resolve = [&](std::string_view leaf) -> std::optional<Expr> {
     if (leaf == "L['x'].size()[0]") return s;
     if (leaf == "L['flat_args'][1].size()[-1]") return r;
@@ -44,10 +46,12 @@ TEST_F(ParseTest, G9_OneExpressionInThreeSpellings) {
     return std::nullopt;
   };
   EXPECT_EQ(*ParsePythonGuard(t, "(2*L[\"x\"].size()[ 0 ] + 1) // 4", resolve), want);
-  EXPECT_EQ(*ParsePythonGuard(t, "L['x'].size()[0] % 4 == 0", resolve), Eq(Mod(s, t.Int(4)), t.Int(0)));
+  EXPECT_EQ(*ParsePythonGuard(t, "L['x'].size()[0] % 4 == 0", resolve),
+            Eq(Mod(s, t.Int(4)), t.Int(0)));
   EXPECT_EQ(*ParsePythonGuard(t, "2 <= L['flat_args'][1].size()[-1] <= L['d']['n'] + 7", resolve),
             And(Le(t.Int(2), r), Le(r, t.Int(10))));
-  EXPECT_EQ(*ParsePythonGuard(t, "torch.sym_max(L['x'].size()[0], s1) > 5", resolve), Lt(t.Int(5), Max(s, r)));
+  EXPECT_EQ(*ParsePythonGuard(t, "torch.sym_max(L['x'].size()[0], s1) > 5", resolve),
+            Lt(t.Int(5), Max(s, r)));
   const auto missing = ParsePythonGuard(t, "L['y'].size()[0] == 1", resolve);
   EXPECT_EQ(missing.status().code(), Code::kNotFound);
 }
@@ -65,7 +69,8 @@ TEST_F(ParseTest, PythonPrecedence) {
   EXPECT_EQ(Infix("7 - 2 - 1"), t.Int(4));
   EXPECT_EQ(Infix("~5"), t.Int(-6));
   EXPECT_EQ(Infix("-9223372036854775808"), t.Int(INT64_MIN));
-  EXPECT_EQ(Infix("floor(7 / 2) + math.ceil(7 / 2) + round(2.5) + int(-3.7)"), t.Int(3 + 4 + 2 - 3));
+  EXPECT_EQ(Infix("floor(7 / 2) + math.ceil(7 / 2) + round(2.5) + int(-3.7)"),
+            t.Int(3 + 4 + 2 - 3));
   EXPECT_EQ(Infix("True + true - False"), t.Int(2));
 }
 
@@ -81,40 +86,49 @@ TEST_F(ParseTest, FloatsByOperandTypes) {
 
 TEST_F(ParseTest, SympyFractionsStayExact) {
   EXPECT_EQ(Srepr("floor(Mul(Rational(1, 3), Symbol('s0')))"), FloorDiv(s, t.Int(3)));
-  EXPECT_EQ(Srepr("FloorDiv(Mul(Rational(1, 2), Symbol('s0')), Integer(3))"), FloorDiv(s, t.Int(6)));
+  EXPECT_EQ(Srepr("FloorDiv(Mul(Rational(1, 2), Symbol('s0')), Integer(3))"),
+            FloorDiv(s, t.Int(6)));
   EXPECT_EQ(Srepr("Mul(Symbol('s1'), Pow(Symbol('s0'), Integer(-1)))").kind(), Kind::kIntTrueDiv);
   EXPECT_EQ(Srepr("Rational(1, 2)"), t.Float(0.5));
   EXPECT_EQ(Srepr("Pow(Symbol('s0'), Rational(1, 2))").kind(), Kind::kFloatSqrt);
-  EXPECT_EQ(Srepr("ModularIndexing(Symbol('s0'), Integer(4), Integer(3))"), Mod(FloorDiv(s, t.Int(4)), t.Int(3)));
+  EXPECT_EQ(Srepr("ModularIndexing(Symbol('s0'), Integer(4), Integer(3))"),
+            Mod(FloorDiv(s, t.Int(4)), t.Int(3)));
 }
 
 TEST_F(ParseTest, NewSymbolsOfSreprAreUnbounded) {
-  const Expr u = Srepr("Symbol('u7', integer=True)"), size = Srepr("Symbol('s77', positive=True, integer=True)");
+  const Expr u = Srepr("Symbol('u7', integer=True)"),
+             size = Srepr("Symbol('s77', positive=True, integer=True)");
   EXPECT_EQ(t.Bounds(u), Interval{});
   EXPECT_EQ(t.Bounds(size).lo, 0);  // torch assumes at least 2 while tracing; a size may be 0
   EXPECT_FALSE(t.Bounds(size).bounded_above());
 }
 
 TEST_F(ParseTest, PiecewiseWithoutDefaultFailsOnlyThere) {
-  const Expr e = Srepr("Piecewise(ExprCondPair(Integer(5), StrictGreaterThan(Symbol('s0'), Integer(3))))");
+  const Expr e =
+      Srepr("Piecewise(ExprCondPair(Integer(5), StrictGreaterThan(Symbol('s0'), Integer(3))))");
   EXPECT_EQ(*t.Evaluate(e, {{4, 0}}), 5);
   EXPECT_FALSE(t.Evaluate(e, {{3, 0}}).ok());
 }
 
 TEST_F(ParseTest, X2_ErrorsNameTheColumn) {
-  EXPECT_EQ(InfixError("2*T + 1"), "column 3: found `T`, no symbol has this name: there are S (s0), s1");
+  EXPECT_EQ(InfixError("2*T + 1"),
+            "column 3: found `T`, no symbol has this name: there are S (s0), s1");
   EXPECT_EQ(InfixError("2*(S + 1"), "column 9: found the end, expected `)`");
   EXPECT_EQ(InfixError("S +"), "column 4: found the end, expected a number, a name or `(`");
   EXPECT_EQ(InfixError("S $ 2"), "column 3: found `$`, expected an operator or the end");
   EXPECT_EQ(InfixError("99999999999999999999"),
             "column 1: found `99999999999999999999`, an integer that does not fit in 64 bits");
-  EXPECT_EQ(InfixError("FloorDiv(S)"), "column 1: found `FloorDiv`, `FloorDiv` does not take 1 arguments");
+  EXPECT_EQ(InfixError("FloorDiv(S)"),
+            "column 1: found `FloorDiv`, `FloorDiv` does not take 1 arguments");
   EXPECT_EQ(InfixError("2.5 // S"), "column 5: found `//`, `//` of a float; it takes integers");
   EXPECT_EQ(InfixError("cosh(S)"), "column 5: found `(`, the function `cosh` is not known");
-  EXPECT_EQ(InfixError("S ** -1"), "column 3: found `**`, a negative power of an integer is no integer");
-  EXPECT_EQ(SreprError("Foo(Integer(1))"), "column 1: found `Foo`, the function `Foo` is not known");
+  EXPECT_EQ(InfixError("S ** -1"),
+            "column 3: found `**`, a negative power of an integer is no integer");
+  EXPECT_EQ(SreprError("Foo(Integer(1))"),
+            "column 1: found `Foo`, the function `Foo` is not known");
   EXPECT_EQ(SreprError("oo"), "column 1: found `oo`, not a finite expression");
-  EXPECT_EQ(SreprError("Symbol('zuf0')"), "column 1: found `Symbol`, the float symbol `zuf0`: sizes depend on integers only");
+  EXPECT_EQ(SreprError("Symbol('zuf0')"),
+            "column 1: found `Symbol`, the float symbol `zuf0`: sizes depend on integers only");
 }
 
 TEST_F(ParseTest, X3_AnyTextIsAnExpressionOrAnError) {
@@ -125,8 +139,27 @@ TEST_F(ParseTest, X3_AnyTextIsAnExpressionOrAnError) {
   for (int i = 0; i < 1000; ++i) calls += "Identity(";
   EXPECT_NE(SreprError(calls).find("nested deeper"), std::string::npos);
   EXPECT_NE(InfixError(std::string(1 << 20, '1')).find("characters"), std::string::npos);
-  for (const char* text : {"", "(", ")", "'", "L[", "1 if", "not", "a b", "**", "Min()", ".", "1..2", "Symbol(", "Integer(", "Float(",
-                           "Piecewise(", "Rational(1, 0)", "Add(,)", "x.", "1 <", "\xff\xfe"}) {
+  for (const char* text : {"",
+                           "(",
+                           ")",
+                           "'",
+                           "L[",
+                           "1 if",
+                           "not",
+                           "a b",
+                           "**",
+                           "Min()",
+                           ".",
+                           "1..2",
+                           "Symbol(",
+                           "Integer(",
+                           "Float(",
+                           "Piecewise(",
+                           "Rational(1, 0)",
+                           "Add(,)",
+                           "x.",
+                           "1 <",
+                           "\xff\xfe"}) {
     (void)ParseSrepr(t, text);
     (void)ParseInfix(t, text);
     (void)ParsePythonGuard(t, text, [](std::string_view) { return std::nullopt; });

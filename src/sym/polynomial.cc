@@ -8,7 +8,8 @@
 namespace liveshape::sym {
 namespace {
 
-// Expanding a product of sums past this many terms costs more than equality of such products is worth.
+// Expanding a product of sums past this many terms costs more than equality of such products is
+// worth.
 constexpr uint64_t kMaxTerms = 128;
 
 struct WideTerm {
@@ -49,12 +50,15 @@ Expr BuildSum(Table& table, const std::vector<WideTerm>& terms) {
   return args.size() == 1 ? args[0] : table.impl().Intern(Kind::kAdd, args);
 }
 
-// A product or sum whose constants overflow stays as written, so that evaluating it reports the overflow.
+// A product or sum whose constants overflow stays as written, so that evaluating it reports the
+// overflow.
 Expr KeepUnfolded(Table& table, Kind kind, std::span<const Expr> args) {
   std::vector<Expr> flat;
   for (Expr arg : args) {
-    if (arg.kind() == kind) flat.insert(flat.end(), arg.args().begin(), arg.args().end());
-    else flat.push_back(arg);
+    if (arg.kind() == kind)
+      flat.insert(flat.end(), arg.args().begin(), arg.args().end());
+    else
+      flat.push_back(arg);
   }
   std::ranges::sort(flat, [kind](Expr a, Expr b) {
     // Constants first in products, last in sums, as everywhere.
@@ -99,7 +103,8 @@ bool Flatten(Expr e, int64_t power, int64_t& coefficient, std::vector<Factor>& f
 }
 
 bool MergeFactors(std::vector<Factor>& factors) {
-  std::ranges::sort(factors, [](const Factor& a, const Factor& b) { return Compare(a.base, b.base) < 0; });
+  std::ranges::sort(factors,
+                    [](const Factor& a, const Factor& b) { return Compare(a.base, b.base) < 0; });
   size_t kept = 0;
   for (size_t i = 0; i < factors.size();) {
     Factor merged = factors[i++];
@@ -150,7 +155,8 @@ uint64_t ExpandedTerms(std::span<const Factor> factors) {
   return !any ? 0 : only_one ? 1 : count;
 }
 
-std::optional<std::vector<WideTerm>> Expand(Table& table, int64_t coefficient, std::span<const Factor> factors) {
+std::optional<std::vector<WideTerm>> Expand(Table& table, int64_t coefficient,
+                                            std::span<const Factor> factors) {
   std::vector<Factor> plain;
   for (const Factor& f : factors) {
     if (f.base.kind() != Kind::kAdd) plain.push_back(f);
@@ -165,7 +171,8 @@ std::optional<std::vector<WideTerm>> Expand(Table& table, int64_t coefficient, s
         for (const Term& b : sum) {
           WideTerm term = {a.coefficient * b.coefficient, {}};
           if (!FitsInt64(term.coefficient)) return std::nullopt;
-          if (!MultiplyMonomials(table, a.monomial, b.monomial, &term.monomial)) return std::nullopt;
+          if (!MultiplyMonomials(table, a.monomial, b.monomial, &term.monomial))
+            return std::nullopt;
           next.push_back(term);
         }
       }
@@ -188,7 +195,8 @@ Expr BuildProduct(Table& table, int64_t coefficient, std::vector<Factor>& factor
 
 Term SplitTerm(Expr e) {
   if (e.is_int()) return {e.value(), {}};
-  if (e.kind() == Kind::kMul && e.node()->monomial) return {e.args()[0].value(), e.node()->monomial};
+  if (e.kind() == Kind::kMul && e.node()->monomial)
+    return {e.args()[0].value(), e.node()->monomial};
   return {1, e};
 }
 

@@ -23,8 +23,8 @@ struct Factor {
   int64_t power;
 };
 
-Term SplitTerm(Expr e);                  // e as coefficient * monomial
-std::vector<Term> TermsOf(Expr e);       // e as a sum
+Term SplitTerm(Expr e);             // e as coefficient * monomial
+std::vector<Term> TermsOf(Expr e);  // e as a sum
 std::vector<Factor> FactorsOf(Expr monomial);
 // a - b as terms, like ones merged; none where a coefficient overflows. Creates no node.
 std::optional<std::vector<Term>> Difference(Expr a, Expr b);
@@ -40,21 +40,21 @@ Expr MakeSum(Table& table, std::span<const Expr> args);
 Expr MakeProduct(Table& table, std::span<const Expr> args);
 Expr MakePower(Table& table, Expr base, Expr exponent);
 
-// dividend = quotient * divisor + remainder, where remainder keeps only terms of the dividend, so that
-// dividing never makes an expression larger. A zero quotient means that nothing divides.
-struct Division {
-  Expr quotient, remainder;
-};
+// dividend = quotient * divisor + remainder, where remainder keeps only terms of the dividend, so
+// that dividing never makes an expression larger. A zero quotient means that nothing divides.
+struct Division { Expr quotient, remainder; };
 Division Divide(Table& table, Expr dividend, Expr divisor);
 
 // m / d as monomials; none where d does not divide m. An empty monomial is 1.
 bool DivideMonomials(Table& table, Expr m, Expr d, Expr* quotient);
 
-// An integer that divides every value of `e`: gcd of coefficients, seen through Min, Max and Select.
-// 0 for the constant 0.
+// An integer that divides every value of `e`: gcd of coefficients, seen through Min, Max and
+// Select. 0 for the constant 0.
 uint64_t KnownDivisor(Expr e);
 
 uint64_t Gcd(uint64_t a, uint64_t b);
-inline uint64_t Magnitude(int64_t v) { return v < 0 ? 0 - static_cast<uint64_t>(v) : static_cast<uint64_t>(v); }
+inline uint64_t Magnitude(int64_t v) {
+  return v < 0 ? 0 - static_cast<uint64_t>(v) : static_cast<uint64_t>(v);
+}
 
 }  // namespace liveshape::sym

@@ -11,7 +11,8 @@ constexpr size_t kMaxDivisionSteps = 64;
 constexpr int kMaxDivisorDepth = 16;
 
 bool DivideTerm(Table& table, const Term& a, const Term& b, Term* quotient) {
-  if (b.coefficient == -1 && a.coefficient == INT64_MIN) return false;  // the quotient that int64 lacks
+  if (b.coefficient == -1 && a.coefficient == INT64_MIN)
+    return false;  // the quotient that int64 lacks
   if (a.coefficient % b.coefficient != 0) return false;
   quotient->coefficient = a.coefficient / b.coefficient;
   return DivideMonomials(table, a.monomial, b.monomial, &quotient->monomial);
@@ -21,8 +22,10 @@ Division DivideByTerm(Table& table, const std::vector<Term>& terms, const Term& 
   std::vector<Term> quotient, remainder;
   for (const Term& t : terms) {
     Term q;
-    if (DivideTerm(table, t, divisor, &q)) quotient.push_back(q);
-    else remainder.push_back(t);
+    if (DivideTerm(table, t, divisor, &q))
+      quotient.push_back(q);
+    else
+      remainder.push_back(t);
   }
   return {SumOf(table, quotient), SumOf(table, remainder)};
 }
@@ -94,7 +97,8 @@ bool DivideMonomials(Table& table, Expr m, Expr d, Expr* quotient) {
   if (!m) return false;
   std::vector<Factor> factors = FactorsOf(m);
   for (const Factor& divisor : FactorsOf(d)) {
-    auto it = std::ranges::find_if(factors, [&](const Factor& f) { return f.base == divisor.base; });
+    auto it =
+        std::ranges::find_if(factors, [&](const Factor& f) { return f.base == divisor.base; });
     if (it == factors.end() || it->power < divisor.power) return false;
     it->power -= divisor.power;
     if (it->power == 0) factors.erase(it);

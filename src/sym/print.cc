@@ -8,7 +8,20 @@ namespace liveshape::sym {
 namespace {
 
 // Python's precedence, loosest first.
-enum Level { kOr, kAnd, kNot, kRelation, kBitOr, kBitAnd, kShift, kSum, kProduct, kUnary, kPower, kAtom };
+enum Level {
+  kOr,
+  kAnd,
+  kNot,
+  kRelation,
+  kBitOr,
+  kBitAnd,
+  kShift,
+  kSum,
+  kProduct,
+  kUnary,
+  kPower,
+  kAtom
+};
 
 constexpr int kMaxDepth = 1000;
 constexpr size_t kMaxLength = 1 << 20;  // shared parts make the text exponential in the worst case
@@ -48,17 +61,27 @@ class Printer {
     switch (e.kind()) {
       case Kind::kInt: return e.value() < 0 ? kUnary : kAtom;
       case Kind::kFloat: return std::signbit(e.float_value()) ? kUnary : kAtom;
-      case Kind::kAdd: case Kind::kFloatAdd: return kSum;
-      case Kind::kMul: case Kind::kFloatMul: case Kind::kFloatDiv: case Kind::kIntTrueDiv:
-      case Kind::kFloorDiv: case Kind::kMod: return kProduct;
-      case Kind::kPow: case Kind::kFloatPow: return kPower;
-      case Kind::kEq: case Kind::kNe: case Kind::kLt: case Kind::kLe: return kRelation;
+      case Kind::kAdd:
+      case Kind::kFloatAdd: return kSum;
+      case Kind::kMul:
+      case Kind::kFloatMul:
+      case Kind::kFloatDiv:
+      case Kind::kIntTrueDiv:
+      case Kind::kFloorDiv:
+      case Kind::kMod: return kProduct;
+      case Kind::kPow:
+      case Kind::kFloatPow: return kPower;
+      case Kind::kEq:
+      case Kind::kNe:
+      case Kind::kLt:
+      case Kind::kLe: return kRelation;
       case Kind::kAnd: return kAnd;
       case Kind::kOr: return kOr;
       case Kind::kNot: return kNot;
       case Kind::kBitAnd: return kBitAnd;
       case Kind::kBitOr: return kBitOr;
-      case Kind::kShiftLeft: case Kind::kShiftRight: return kShift;
+      case Kind::kShiftLeft:
+      case Kind::kShiftRight: return kShift;
       default: return kAtom;  // names and calls
     }
   }
@@ -70,13 +93,16 @@ class Printer {
       case Kind::kSymbol: out_ += Name(e); return;
       case Kind::kAdd: return WriteSum(e);
       case Kind::kMul: return WriteProduct(e);
-      case Kind::kPow: case Kind::kFloatPow: return Binary(e, "**", kAtom, kAtom);
+      case Kind::kPow:
+      case Kind::kFloatPow: return Binary(e, "**", kAtom, kAtom);
       case Kind::kFloorDiv: return Binary(e, "//", kPower, kPower);
       case Kind::kMod: return Binary(e, " % ", kPower, kPower);
-      case Kind::kIntTrueDiv: case Kind::kFloatDiv: return Binary(e, " / ", kPower, kPower);
+      case Kind::kIntTrueDiv:
+      case Kind::kFloatDiv: return Binary(e, " / ", kPower, kPower);
       case Kind::kFloatAdd: return Binary(e, " + ", kSum, kProduct);
       case Kind::kFloatMul:
-        // (a / b)*c: a quotient on the left would read as one, but keeps its parentheses for the reader.
+        // (a / b)*c: a quotient on the left would read as one, but keeps its parentheses for the
+        // reader.
         return Binary(e, "*", e.args()[0].kind() == Kind::kFloatMul ? kProduct : kUnary, kUnary);
       case Kind::kEq: return Binary(e, " == ", kBitOr, kBitOr);
       case Kind::kNe: return Binary(e, " != ", kBitOr, kBitOr);
@@ -88,11 +114,11 @@ class Printer {
       case Kind::kShiftRight: return Binary(e, " >> ", kAtom, kAtom);
       case Kind::kAnd: return Join(e, " and ", kNot);
       case Kind::kOr: return Join(e, " or ", kAnd);
-      case Kind::kNot:
-        out_ += "not ";
-        return Write(e.args()[0], kAtom);
-      case Kind::kMin: case Kind::kFloatMin: return Call("Min", e);
-      case Kind::kMax: case Kind::kFloatMax: return Call("Max", e);
+      case Kind::kNot: out_ += "not "; return Write(e.args()[0], kAtom);
+      case Kind::kMin:
+      case Kind::kFloatMin: return Call("Min", e);
+      case Kind::kMax:
+      case Kind::kFloatMax: return Call("Max", e);
       case Kind::kSelect: return Call("Where", e);
       case Kind::kCeilDiv: return Call("CeilDiv", e);
       case Kind::kToFloat: return Call("ToFloat", e);
@@ -107,7 +133,8 @@ class Printer {
   // The Dim's name where it means this symbol and nothing else.
   static std::string_view Name(Expr e) {
     const SymbolInfo& info = e.table().symbols()[e.symbol()];
-    if (info.display.empty() || e.table().FindSymbol(info.display) != std::optional(e)) return info.name;
+    if (info.display.empty() || e.table().FindSymbol(info.display) != std::optional(e))
+      return info.name;
     return info.display;
   }
 
@@ -146,8 +173,10 @@ class Printer {
     for (auto it = args.begin(); it != args.end(); ++it) {
       if (it == lead) continue;
       out_ += IsNegative(*it) ? " - " : " + ";
-      if (!IsNegative(*it)) Write(*it, kProduct);
-      else WriteTerm(-SplitTerm(*it).coefficient, SplitTerm(*it).monomial);
+      if (!IsNegative(*it))
+        Write(*it, kProduct);
+      else
+        WriteTerm(-SplitTerm(*it).coefficient, SplitTerm(*it).monomial);
     }
   }
 
@@ -156,16 +185,22 @@ class Printer {
       out_ += fmt::format("{}", coefficient);
       return;
     }
-    if (coefficient == -1) out_ += '-';
-    else if (coefficient != 1) out_ += fmt::format("{}*", coefficient);
-    if (monomial.kind() == Kind::kMul) Join(monomial, "*", kUnary);
-    else Write(monomial, kUnary);
+    if (coefficient == -1)
+      out_ += '-';
+    else if (coefficient != 1)
+      out_ += fmt::format("{}*", coefficient);
+    if (monomial.kind() == Kind::kMul)
+      Join(monomial, "*", kUnary);
+    else
+      Write(monomial, kUnary);
   }
 
   void WriteProduct(Expr e) {
     const Term term = SplitTerm(e);
-    if (term.monomial != e) WriteTerm(term.coefficient, term.monomial);
-    else Join(e, "*", kUnary);
+    if (term.monomial != e)
+      WriteTerm(term.coefficient, term.monomial);
+    else
+      Join(e, "*", kUnary);
   }
 
   const size_t limit_;

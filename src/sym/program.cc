@@ -63,10 +63,22 @@ bool ShapeProgram::Execute(const Section& section, int64_t* block, Fail&& fail) 
       case Op::kToFloat: out = Bits(static_cast<double>(a)); break;
       case Op::kFloatAdd: out = Bits(AsFloat(a) + AsFloat(b)); break;
       case Op::kFloatMul: out = Bits(AsFloat(a) * AsFloat(b)); break;
-      case Op::kFloatDiv: fault = DivFloat(AsFloat(a), AsFloat(b), &f); out = Bits(f); break;
-      case Op::kFloatPow: fault = PowFloat(AsFloat(a), AsFloat(b), &f); out = Bits(f); break;
-      case Op::kFloatSqrt: fault = SqrtFloat(AsFloat(a), &f); out = Bits(f); break;
-      case Op::kIntTrueDiv: fault = TrueDivInt(a, b, &f); out = Bits(f); break;
+      case Op::kFloatDiv:
+        fault = DivFloat(AsFloat(a), AsFloat(b), &f);
+        out = Bits(f);
+        break;
+      case Op::kFloatPow:
+        fault = PowFloat(AsFloat(a), AsFloat(b), &f);
+        out = Bits(f);
+        break;
+      case Op::kFloatSqrt:
+        fault = SqrtFloat(AsFloat(a), &f);
+        out = Bits(f);
+        break;
+      case Op::kIntTrueDiv:
+        fault = TrueDivInt(a, b, &f);
+        out = Bits(f);
+        break;
       case Op::kFloatMin: out = Bits(std::min(AsFloat(a), AsFloat(b))); break;
       case Op::kFloatMax: out = Bits(std::max(AsFloat(a), AsFloat(b))); break;
       case Op::kTruncToInt: fault = FloatToInt(std::trunc(AsFloat(a)), &out); break;
@@ -80,7 +92,8 @@ bool ShapeProgram::Execute(const Section& section, int64_t* block, Fail&& fail) 
         if (a == 0) return fail(*in, kCheckFailed);
         break;
     }
-    if (fault != Fault::kNone) [[unlikely]] return fail(*in, static_cast<uint8_t>(fault));
+    if (fault != Fault::kNone) [[unlikely]]
+      return fail(*in, static_cast<uint8_t>(fault));
     ++in;
   }
   return true;
@@ -109,7 +122,8 @@ Status ShapeProgram::CheckRanges(Stage stage, std::span<const int64_t> block) co
   return {};
 }
 
-Status ShapeProgram::Failure(const Instruction& at, uint8_t fault, std::span<const int64_t> block) const {
+Status ShapeProgram::Failure(const Instruction& at, uint8_t fault,
+                             std::span<const int64_t> block) const {
   if (fault == kCheckFailed) return Status(Code::kOutOfRange, WithValues(messages_[at.c], block));
   const std::string& expression = slot_names_[at.out];
   std::string message = fmt::format("`{}` {}", expression, FaultText(static_cast<Fault>(fault)));
@@ -124,17 +138,21 @@ Status ShapeProgram::Failure(const Instruction& at, uint8_t fault, std::span<con
 }
 
 // Replaces `{name}` by that symbol's value.
-std::string ShapeProgram::WithValues(std::string_view message, std::span<const int64_t> block) const {
+std::string ShapeProgram::WithValues(std::string_view message,
+                                     std::span<const int64_t> block) const {
   std::string out;
   while (!message.empty()) {
     const size_t open = message.find('{');
     const size_t close = open == std::string_view::npos ? open : message.find('}', open);
     if (close == std::string_view::npos) return out.append(message);
     const std::string_view name = message.substr(open + 1, close - open - 1);
-    const auto it = std::ranges::find_if(symbols_, [&](const Symbol& s) { return s.name == name || s.display == name; });
+    const auto it = std::ranges::find_if(
+        symbols_, [&](const Symbol& s) { return s.name == name || s.display == name; });
     out.append(message.substr(0, open));
-    if (it == symbols_.end() || name.empty()) out.append(message.substr(open, close - open + 1));
-    else out += fmt::format("{}", block[it - symbols_.begin()]);
+    if (it == symbols_.end() || name.empty())
+      out.append(message.substr(open, close - open + 1));
+    else
+      out += fmt::format("{}", block[it - symbols_.begin()]);
     message.remove_prefix(close + 1);
   }
   return out;

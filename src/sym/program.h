@@ -1,5 +1,5 @@
-// The shape program: a straight line of integer instructions that turns the live values of the symbols
-// into every number the kernels read. Evaluating it is the whole of a bind.
+// The shape program: a straight line of integer instructions that turns the live values of the
+// symbols into every number the kernels read. Evaluating it is the whole of a bind.
 //
 //   ProgramBuilder builder(table);
 //   uint32_t dims = builder.Tuple({s, table.Int(64)});      // two consecutive slots of the block
@@ -12,8 +12,8 @@
 //   LS_RETURN_IF_ERROR(program.Run(/*stage=*/0, block));     // checks included; nothing else is touched
 //   kernel(&block[dims]);
 //
-// Instructions are grouped by the stage in which their inputs become known (Stage in expr.h), so a run
-// whose host values changed re-evaluates section 1 only. Run allocates nothing unless it fails.
+// Instructions are grouped by the stage in which their inputs become known (Stage in expr.h), so a
+// run whose host values changed re-evaluates section 1 only. Run allocates nothing unless it fails.
 #pragma once
 
 #include <cstdint>
@@ -37,16 +37,16 @@ class ShapeProgram {
   // Writes symbol values (those of later stages may be anything) and the program's constants.
   void SetSymbols(std::span<const int64_t> values, std::span<int64_t> block) const;
 
-  // Evaluates one stage's section. Fails on overflow, x//0 and on a Check that does not hold, with the
-  // expression or the check's message; the block is then unspecified, which is why bind uses a scratch one.
-  // Fails too where a symbol of this stage is outside its range: all simplification rests on the ranges, so a
-  // Check of them would have been simplified away.
+  // Evaluates one stage's section. Fails on overflow, x//0 and on a Check that does not hold, with
+  // the expression or the check's message; the block is then unspecified, which is why bind uses a
+  // scratch one. Fails too where a symbol of this stage is outside its range: all simplification
+  // rests on the ranges, so a Check of them would have been simplified away.
   Status Run(Stage stage, std::span<int64_t> block) const;
 
  private:
   friend class ProgramBuilder;
-  // Operands are slots; n-ary nodes are chains of binary ones. A select whose sides may fail is a forward jump
-  // around the side not chosen, so only the chosen one can fail the bind.
+  // Operands are slots; n-ary nodes are chains of binary ones. A select whose sides may fail is a
+  // forward jump around the side not chosen, so only the chosen one can fail the bind.
   enum class Op : uint8_t;
   struct Instruction {
     Op op;

@@ -2,49 +2,16 @@
 #include <algorithm>
 #include <map>
 
-#include "sym/arith.h"
-#include "sym/bounds.h"
+#include "sym/may_fail.h"
 #include "sym/program.h"
 #include "sym/program_ops.h"
 
 namespace liveshape::sym {
 namespace {
 
-// Deeper nests of selects are evaluated on both sides; a limit for hostile input, no model comes near.
+// Deeper nests of selects are evaluated on both sides; a limit for hostile input, no model comes
+// near.
 constexpr int kMaxLazyDepth = 64;
-
-// The greatest magnitude in the range; nothing where it is unbounded.
-std::optional<Wide::Int> Size(Expr e) {
-  const Wide r = RangeOf(e);
-  if (!r.finite()) return std::nullopt;
-  return std::max(-r.lo, r.hi);
-}
-
-// Whether applying this node to values of its arguments can fail. Partial sums and products count.
-bool OwnStepMayFail(const Node& node) {
-  constexpr Wide::Int kLimit = std::numeric_limits<int64_t>::max();
-  const bool product = node.kind == Kind::kMul;
-  switch (node.kind) {
-    case Kind::kAdd:
-    case Kind::kMul: {
-      Wide::Int total = product ? 1 : 0;
-      for (Expr arg : node.args) {
-        const auto size = Size(arg);
-        if (!size) return true;
-        total = product ? total * std::max<Wide::Int>(*size, 1) : total + *size;
-        if (total > kLimit) return true;
-      }
-      return false;
-    }
-    case Kind::kFloorDiv: case Kind::kCeilDiv:
-      return !ExcludesZero(node.args[1]) || !Size(node.args[0]);
-    case Kind::kMod: case Kind::kIntTrueDiv: return !ExcludesZero(node.args[1]);
-    case Kind::kPow: case Kind::kShiftLeft: case Kind::kShiftRight:
-    case Kind::kFloatDiv: case Kind::kFloatPow: case Kind::kFloatSqrt:
-    case Kind::kTruncToInt: case Kind::kFloorToInt: case Kind::kCeilToInt: case Kind::kRoundToInt: return true;
-    default: return false;
-  }
-}
 
 bool IsLazy(Kind kind) { return kind == Kind::kSelect || kind == Kind::kAnd || kind == Kind::kOr; }
 
@@ -75,8 +42,8 @@ struct ProgramBuilder::Impl {
     return sections[stage];
   }
 
-  // Inside a side that is evaluated only when chosen, everything goes to the section of the whole expression: a part
-  // known at an earlier stage must not fail there.
+  // Inside a side that is evaluated only when chosen, everything goes to the section of the whole
+  // expression: a part known at an earlier stage must not fail there.
   Stage StageFor(const Node& node) const { return scopes.size() > 1 ? lazy_stage : node.stage; }
 
   uint32_t Emit(Stage stage, Op op, uint32_t out, uint32_t a, uint32_t b, uint32_t c = 0) {
@@ -116,7 +83,9 @@ struct ProgramBuilder::Impl {
     Emit(stage, op, 0, condition, 0);
     return Section(stage).size() - 1;
   }
-  void LandHere(Stage stage, size_t jump) { Section(stage)[jump].c = static_cast<uint32_t>(Section(stage).size()); }
+  void LandHere(Stage stage, size_t jump) {
+    Section(stage)[jump].c = static_cast<uint32_t>(Section(stage).size());
+  }
 
   Table& table;
   ShapeProgram program;
@@ -133,8 +102,9 @@ bool ProgramBuilder::Impl::MayFail(const Node* root) {
   if (auto it = may_fail.find(root); it != may_fail.end()) return it->second;
   for (const Node* node : TopologicalOrder(root->expr())) {
     if (may_fail.contains(node)) continue;
-    may_fail[node] = OwnStepMayFail(*node) ||
-                     std::ranges::any_of(node->args, [&](Expr arg) { return may_fail.at(arg.node()); });
+    may_fail[node] = OwnStepMayFail(*node) || std::ranges::any_of(node->args, [&](Expr arg) {
+                       return may_fail.at(arg.node());
+                     });
   }
   return may_fail.at(root);
 }
@@ -164,8 +134,10 @@ uint32_t ProgramBuilder::Impl::Compile(Expr e, std::optional<uint32_t> wanted) {
   if (const uint32_t* slot = Find(e.node())) return *slot;
   uint32_t slot = 0;
   for (const Node* node : Pending(e.node())) {
-    if (const uint32_t* known = Find(node)) slot = *known;
-    else slot = CompileNode(*node, node == e.node() ? wanted : std::nullopt);
+    if (const uint32_t* known = Find(node))
+      slot = *known;
+    else
+      slot = CompileNode(*node, node == e.node() ? wanted : std::nullopt);
   }
   return slot;
 }
@@ -180,8 +152,10 @@ uint32_t ProgramBuilder::Impl::CompileNode(const Node& node, std::optional<uint3
     program.constants_.emplace_back(out, node.bits);
     return scopes[0][&node] = out;
   }
-  // Pending left out the sides of a lazy node; meanwhile some may have been computed for another user.
-  if (IsLazy(node.kind) && !std::ranges::all_of(node.args, [&](Expr arg) { return Find(arg.node()); })) {
+  // Pending left out the sides of a lazy node; meanwhile some may have been computed for another
+  // user.
+  if (IsLazy(node.kind) &&
+      !std::ranges::all_of(node.args, [&](Expr arg) { return Find(arg.node()); })) {
     node.kind == Kind::kSelect ? CompileSelect(node, out) : CompileAndOr(node, out);
   } else {
     CompileStrict(node, out);
@@ -190,21 +164,41 @@ uint32_t ProgramBuilder::Impl::CompileNode(const Node& node, std::optional<uint3
 }
 
 uint32_t ProgramBuilder::Impl::CompileStrict(const Node& node, uint32_t out) {
-  static constexpr struct { Kind kind; Op op, float_op; } kOps[] = {
-      {Kind::kAdd, Op::kAdd, Op::kMove}, {Kind::kMul, Op::kMul, Op::kMove}, {Kind::kPow, Op::kPow, Op::kMove},
-      {Kind::kFloorDiv, Op::kFloorDiv, Op::kMove}, {Kind::kCeilDiv, Op::kCeilDiv, Op::kMove},
-      {Kind::kMod, Op::kMod, Op::kMove}, {Kind::kMin, Op::kMin, Op::kMove}, {Kind::kMax, Op::kMax, Op::kMove},
-      {Kind::kEq, Op::kEq, Op::kFloatEq}, {Kind::kNe, Op::kNe, Op::kFloatNe},
-      {Kind::kLt, Op::kLt, Op::kFloatLt}, {Kind::kLe, Op::kLe, Op::kFloatLe},
-      {Kind::kAnd, Op::kAnd, Op::kMove}, {Kind::kOr, Op::kOr, Op::kMove}, {Kind::kNot, Op::kNot, Op::kMove},
-      {Kind::kBitAnd, Op::kBitAnd, Op::kMove}, {Kind::kBitOr, Op::kBitOr, Op::kMove},
-      {Kind::kShiftLeft, Op::kShiftLeft, Op::kMove}, {Kind::kShiftRight, Op::kShiftRight, Op::kMove},
-      {Kind::kToFloat, Op::kToFloat, Op::kMove}, {Kind::kIntTrueDiv, Op::kIntTrueDiv, Op::kMove},
-      {Kind::kFloatAdd, Op::kMove, Op::kFloatAdd}, {Kind::kFloatMul, Op::kMove, Op::kFloatMul},
-      {Kind::kFloatDiv, Op::kMove, Op::kFloatDiv}, {Kind::kFloatPow, Op::kMove, Op::kFloatPow},
-      {Kind::kFloatSqrt, Op::kMove, Op::kFloatSqrt}, {Kind::kFloatMin, Op::kMove, Op::kFloatMin},
-      {Kind::kFloatMax, Op::kMove, Op::kFloatMax}, {Kind::kTruncToInt, Op::kMove, Op::kTruncToInt},
-      {Kind::kFloorToInt, Op::kMove, Op::kFloorToInt}, {Kind::kCeilToInt, Op::kMove, Op::kCeilToInt},
+  static constexpr struct {
+    Kind kind;
+    Op op, float_op;
+  } kOps[] = {
+      {Kind::kAdd, Op::kAdd, Op::kMove},
+      {Kind::kMul, Op::kMul, Op::kMove},
+      {Kind::kPow, Op::kPow, Op::kMove},
+      {Kind::kFloorDiv, Op::kFloorDiv, Op::kMove},
+      {Kind::kCeilDiv, Op::kCeilDiv, Op::kMove},
+      {Kind::kMod, Op::kMod, Op::kMove},
+      {Kind::kMin, Op::kMin, Op::kMove},
+      {Kind::kMax, Op::kMax, Op::kMove},
+      {Kind::kEq, Op::kEq, Op::kFloatEq},
+      {Kind::kNe, Op::kNe, Op::kFloatNe},
+      {Kind::kLt, Op::kLt, Op::kFloatLt},
+      {Kind::kLe, Op::kLe, Op::kFloatLe},
+      {Kind::kAnd, Op::kAnd, Op::kMove},
+      {Kind::kOr, Op::kOr, Op::kMove},
+      {Kind::kNot, Op::kNot, Op::kMove},
+      {Kind::kBitAnd, Op::kBitAnd, Op::kMove},
+      {Kind::kBitOr, Op::kBitOr, Op::kMove},
+      {Kind::kShiftLeft, Op::kShiftLeft, Op::kMove},
+      {Kind::kShiftRight, Op::kShiftRight, Op::kMove},
+      {Kind::kToFloat, Op::kToFloat, Op::kMove},
+      {Kind::kIntTrueDiv, Op::kIntTrueDiv, Op::kMove},
+      {Kind::kFloatAdd, Op::kMove, Op::kFloatAdd},
+      {Kind::kFloatMul, Op::kMove, Op::kFloatMul},
+      {Kind::kFloatDiv, Op::kMove, Op::kFloatDiv},
+      {Kind::kFloatPow, Op::kMove, Op::kFloatPow},
+      {Kind::kFloatSqrt, Op::kMove, Op::kFloatSqrt},
+      {Kind::kFloatMin, Op::kMove, Op::kFloatMin},
+      {Kind::kFloatMax, Op::kMove, Op::kFloatMax},
+      {Kind::kTruncToInt, Op::kMove, Op::kTruncToInt},
+      {Kind::kFloorToInt, Op::kMove, Op::kFloorToInt},
+      {Kind::kCeilToInt, Op::kMove, Op::kCeilToInt},
       {Kind::kRoundToInt, Op::kMove, Op::kRoundToInt},
   };
   const Stage stage = StageFor(node);
@@ -260,8 +254,10 @@ uint32_t ProgramBuilder::Tuple(std::span<const Expr> expressions) {
     const uint32_t slot = impl_->Compile(e, place);
     if (slot == place) continue;
     // Already computed elsewhere; a constant costs no instruction.
-    if (e.is_int()) impl_->program.constants_.emplace_back(place, e.value());
-    else impl_->Emit(e.node()->stage, ShapeProgram::Op::kMove, place, slot, 0);
+    if (e.is_int())
+      impl_->program.constants_.emplace_back(place, e.value());
+    else
+      impl_->Emit(e.node()->stage, ShapeProgram::Op::kMove, place, slot, 0);
   }
   return impl_->tuples[key] = first;
 }
@@ -282,7 +278,8 @@ ShapeProgram ProgramBuilder::Finish() {
   for (const auto& section : impl_->sections) {
     const uint32_t begin = static_cast<uint32_t>(program.code_.size());
     for (ShapeProgram::Instruction in : section) {
-      const bool jumps = in.op == ShapeProgram::Op::kJump || in.op == ShapeProgram::Op::kJumpIfZero ||
+      const bool jumps = in.op == ShapeProgram::Op::kJump ||
+                         in.op == ShapeProgram::Op::kJumpIfZero ||
                          in.op == ShapeProgram::Op::kJumpIfNonZero;
       if (jumps) in.c += begin;
       program.code_.push_back(in);

@@ -5,6 +5,7 @@
 
 namespace liveshape::sym {
 
+// clang-format off
 enum class ShapeProgram::Op : uint8_t {
   kMove,
   kAdd, kMul, kPow, kFloorDiv, kCeilDiv, kMod, kMin, kMax,
@@ -20,5 +21,6 @@ enum class ShapeProgram::Op : uint8_t {
   kJumpIfNonZero,  // to c if slot a
   kCheck,          // fail with messages_[c] unless slot a
 };
+// clang-format on
 
 }  // namespace liveshape::sym

@@ -14,10 +14,12 @@ class ProgramTest : public ::testing::Test {
   Expr p = t.Symbol({.name = "pos", .lo = 0, .hi = 100, .stage = 1});
   Expr k(int64_t v) { return t.Int(v); }
 
-  Status Run(const ShapeProgram& program, std::vector<int64_t> values, std::vector<int64_t>& block) {
+  Status Run(const ShapeProgram& program, std::vector<int64_t> values,
+             std::vector<int64_t>& block) {
     block.assign(program.block_size(), -1);
     program.SetSymbols(values, block);
-    for (Stage stage = 0; stage < program.stage_count(); ++stage) LS_RETURN_IF_ERROR(program.Run(stage, block));
+    for (Stage stage = 0; stage < program.stage_count(); ++stage)
+      LS_RETURN_IF_ERROR(program.Run(stage, block));
     return {};
   }
 };
@@ -62,11 +64,13 @@ TEST_F(ProgramTest, StagesAreSeparate) {
 
 TEST_F(ProgramTest, X2_ChecksAndFaultsSayWhat) {
   ProgramBuilder builder(t);
-  builder.Check(Le(s + r, k(64)), "capacity of `cache` is 64, `S` would be {S} and s1 {s1}; {other}");
+  builder.Check(Le(s + r, k(64)),
+                "capacity of `cache` is 64, `S` would be {S} and s1 {s1}; {other}");
   builder.Slot(FloorDiv(s, r));
   const ShapeProgram program = builder.Finish();
   std::vector<int64_t> block;
-  EXPECT_EQ(Run(program, {60, 5, 0}, block).message(), "capacity of `cache` is 64, `S` would be 60 and s1 5; {other}");
+  EXPECT_EQ(Run(program, {60, 5, 0}, block).message(),
+            "capacity of `cache` is 64, `S` would be 60 and s1 5; {other}");
   EXPECT_EQ(Run(program, {60, 0, 0}, block).message(), "`S//s1` divides by zero at S=60, s1=0");
   EXPECT_TRUE(Run(program, {60, 4, 0}, block).ok());
 }
@@ -74,7 +78,8 @@ TEST_F(ProgramTest, X2_ChecksAndFaultsSayWhat) {
 TEST_F(ProgramTest, OnlyTheChosenSideCanFail) {
   ProgramBuilder builder(t);
   const Expr quotient = FloorDiv(s, r);
-  const Expr nested = Select(Le(s, k(9)), Select(Ne(r, k(0)), quotient + Mod(s, r), k(-1)), FloorDiv(k(7), s - 10));
+  const Expr nested =
+      Select(Le(s, k(9)), Select(Ne(r, k(0)), quotient + Mod(s, r), k(-1)), FloorDiv(k(7), s - 10));
   const uint32_t guarded = builder.Slot(Select(Ne(r, k(0)), quotient, k(7)));
   const uint32_t both = builder.Slot(And(Ne(r, k(0)), Eq(quotient, k(3))));
   const uint32_t either = builder.Slot(Or(Eq(r, k(0)), Eq(quotient, k(3))));
@@ -119,7 +124,8 @@ TEST_F(ProgramTest, OverflowIsFound) {
   std::vector<int64_t> block;
   EXPECT_TRUE(Run(program, {0, 0, 0, 3037000499}, block).ok());
   EXPECT_EQ(block[slot], int64_t{3037000499} * 3037000499 + 1);
-  EXPECT_EQ(Run(program, {0, 0, 0, 3037000500}, block).message(), "`big**2` does not fit in 64 bits at big=3037000500");
+  EXPECT_EQ(Run(program, {0, 0, 0, 3037000500}, block).message(),
+            "`big**2` does not fit in 64 bits at big=3037000500");
 }
 
 TEST_F(ProgramTest, AnEmptyProgramRuns) {

@@ -25,7 +25,7 @@ Int Times(Int a, Int b) {
 }
 
 Int FloorQuotient(Int a, Int b) {  // b != 0
-  if (Infinite(b)) {  // towards 0 from the sign's side; the limit of floor(a/b)
+  if (Infinite(b)) {               // towards 0 from the sign's side; the limit of floor(a/b)
     if (Infinite(a)) return ((a < 0) == (b < 0)) ? kInf : -kInf;
     return a == 0 || ((a < 0) == (b < 0)) ? 0 : -1;
   }
@@ -49,8 +49,8 @@ Int Power(Int base, Int exponent) {  // exponent >= 0, may be infinite
 
 // Floor quotients over b > 0 (both ends), any a: monotone in a, and in b for each sign of a.
 Wide FloorDivPositive(Wide a, Wide b) {
-  const Int corners[] = {FloorQuotient(a.lo, b.lo), FloorQuotient(a.lo, b.hi), FloorQuotient(a.hi, b.lo),
-                         FloorQuotient(a.hi, b.hi)};
+  const Int corners[] = {FloorQuotient(a.lo, b.lo), FloorQuotient(a.lo, b.hi),
+                         FloorQuotient(a.hi, b.lo), FloorQuotient(a.hi, b.hi)};
   Wide r = {*std::ranges::min_element(corners), *std::ranges::max_element(corners)};
   // An infinite over an infinite can be anything between: 0 or -1 is the other limit.
   if (Infinite(b.hi)) r = Hull(r, {a.lo < 0 ? -1 : 0, a.hi < 0 ? -1 : 0});
@@ -98,7 +98,8 @@ Wide operator+(Wide a, Wide b) {
 Wide operator-(Wide a) { return {-a.hi, -a.lo}; }
 
 Wide operator*(Wide a, Wide b) {
-  const Int corners[] = {Times(a.lo, b.lo), Times(a.lo, b.hi), Times(a.hi, b.lo), Times(a.hi, b.hi)};
+  const Int corners[] = {Times(a.lo, b.lo), Times(a.lo, b.hi), Times(a.hi, b.lo),
+                         Times(a.hi, b.hi)};
   return {*std::ranges::min_element(corners), *std::ranges::max_element(corners)};
 }
 
@@ -188,7 +189,8 @@ FloatRange TrueDivRange(Wide a, Wide b) {
     (void)TrueDivInt(static_cast<int64_t>(x), static_cast<int64_t>(y), &q);
     return q;
   };
-  return HullOf({quotient(a.lo, b.lo), quotient(a.lo, b.hi), quotient(a.hi, b.lo), quotient(a.hi, b.hi)});
+  return HullOf(
+      {quotient(a.lo, b.lo), quotient(a.lo, b.hi), quotient(a.hi, b.lo), quotient(a.hi, b.hi)});
 }
 
 FloatRange FloatBinaryRange(Kind kind, FloatRange a, FloatRange b) {
@@ -200,7 +202,8 @@ FloatRange FloatBinaryRange(Kind kind, FloatRange a, FloatRange b) {
       return HullOf({a.lo / b.lo, a.lo / b.hi, a.hi / b.lo, a.hi / b.hi});
     case Kind::kFloatPow: {
       if (!(a.lo >= 0)) return {};
-      const FloatRange r = HullOf({std::pow(a.lo, b.lo), std::pow(a.lo, b.hi), std::pow(a.hi, b.lo), std::pow(a.hi, b.hi)});
+      const FloatRange r = HullOf(
+          {std::pow(a.lo, b.lo), std::pow(a.lo, b.hi), std::pow(a.hi, b.lo), std::pow(a.hi, b.hi)});
       return {Widen(r.lo, -INFINITY), Widen(r.hi, INFINITY)};
     }
     case Kind::kFloatMin: return {std::min(a.lo, b.lo), std::min(a.hi, b.hi)};

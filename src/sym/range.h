@@ -1,8 +1,8 @@
 // Interval arithmetic in 128 bits. Private to sym/.
 //
-// A Wide holds every value that an expression can have; an end at +-kInfinite means "no bound known".
-// Ends beyond int64 become infinite: no expression has such a value, evaluating it fails. So finite ends
-// fit in 64 bits and their products in 128.
+// A Wide holds every value that an expression can have; an end at +-kInfinite means "no bound
+// known". Ends beyond int64 become infinite: no expression has such a value, evaluating it fails.
+// So finite ends fit in 64 bits and their products in 128.
 #pragma once
 
 #include "sym/expr.h"

@@ -11,7 +11,9 @@ namespace liveshape::sym {
 namespace {
 
 bool IsConstant(Expr e) { return e.is_int() || e.kind() == Kind::kFloat; }
-bool AnyFloat(std::span<const Expr> args) { return std::ranges::any_of(args, &Expr::is_float_valued); }
+bool AnyFloat(std::span<const Expr> args) {
+  return std::ranges::any_of(args, &Expr::is_float_valued);
+}
 
 // The float twin of an arithmetic kind, for operands of which one is a float.
 Kind FloatKind(Kind kind) {
@@ -26,7 +28,8 @@ Kind FloatKind(Kind kind) {
 }
 
 bool TakesFloats(Kind kind) {
-  return FloatKind(kind) != kind || IsRelation(kind) || IsFloatKind(kind) || kind >= Kind::kTruncToInt;
+  return FloatKind(kind) != kind || IsRelation(kind) || IsFloatKind(kind) ||
+         kind >= Kind::kTruncToInt;
 }
 
 // From the left, two at a time, as Python adds: integers stay integers until a float joins.
@@ -40,14 +43,17 @@ Expr MixedChain(Table& table, Kind kind, std::span<const Expr> args) {
   return result;
 }
 
-// The constant that a kind gives for constants; none where evaluating it fails, so that evaluation says so.
+// The constant that a kind gives for constants; none where evaluating it fails, so that evaluation
+// says so.
 Expr Fold(Table& table, Kind kind, std::span<const Expr> args) {
-  const bool n_ary = kind == Kind::kMin || kind == Kind::kMax || kind == Kind::kAnd || kind == Kind::kOr;
+  const bool n_ary =
+      kind == Kind::kMin || kind == Kind::kMax || kind == Kind::kAnd || kind == Kind::kOr;
   if (args.size() < (n_ary ? 2 : 1) || !std::ranges::all_of(args, IsConstant)) return {};
   const auto value = [](Expr e) { return Value{e.node()->bits}; };
   Value result = value(args[0]);
   for (size_t i = 1; i == 1 || i < args.size(); ++i) {
-    result = Apply(kind, args[0].is_float_valued(), result, i < args.size() ? value(args[i]) : Value{});
+    result =
+        Apply(kind, args[0].is_float_valued(), result, i < args.size() ? value(args[i]) : Value{});
     if (result.fault != Fault::kNone) return {};
   }
   if (!IsFloatKind(kind)) return table.Int(result.bits);
@@ -91,19 +97,25 @@ Expr Table::Make(Kind kind, std::span<const Expr> args) {
     case Kind::kFloorDiv: return MakeFloorDiv(*this, args[0], args[1]);
     case Kind::kCeilDiv: return MakeCeilDiv(*this, args[0], args[1]);
     case Kind::kMod: return MakeMod(*this, args[0], args[1]);
-    case Kind::kMin: case Kind::kMax: return MakeMinMax(*this, kind, args);
-    case Kind::kEq: case Kind::kNe: case Kind::kLt: case Kind::kLe:
-      return MakeRelation(*this, kind, args[0], args[1]);
-    case Kind::kAnd: case Kind::kOr: return MakeAndOr(*this, kind, args);
+    case Kind::kMin:
+    case Kind::kMax: return MakeMinMax(*this, kind, args);
+    case Kind::kEq:
+    case Kind::kNe:
+    case Kind::kLt:
+    case Kind::kLe: return MakeRelation(*this, kind, args[0], args[1]);
+    case Kind::kAnd:
+    case Kind::kOr: return MakeAndOr(*this, kind, args);
     case Kind::kNot: return MakeNot(*this, args[0]);
-    case Kind::kBitAnd: case Kind::kBitOr: case Kind::kShiftLeft: case Kind::kShiftRight:
-      return MakeBits(*this, kind, args[0], args[1]);
-    case Kind::kTruncToInt: case Kind::kFloorToInt: case Kind::kCeilToInt: case Kind::kRoundToInt:
-      return MakeRounding(*this, kind, args[0]);
+    case Kind::kBitAnd:
+    case Kind::kBitOr:
+    case Kind::kShiftLeft:
+    case Kind::kShiftRight: return MakeBits(*this, kind, args[0], args[1]);
+    case Kind::kTruncToInt:
+    case Kind::kFloorToInt:
+    case Kind::kCeilToInt:
+    case Kind::kRoundToInt: return MakeRounding(*this, kind, args[0]);
     case Kind::kToFloat: return impl_->Intern(kind, args);
-    case Kind::kIntTrueDiv:
-      LS_CHECK(args.size() == 2 && !floats);
-      return impl_->Intern(kind, args);
+    case Kind::kIntTrueDiv: LS_CHECK(args.size() == 2 && !floats); return impl_->Intern(kind, args);
     default: Panic(__FILE__, __LINE__, "sym: leaves are made by Int, Float and Symbol");
   }
 }

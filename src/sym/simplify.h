@@ -1,7 +1,7 @@
 // Rewrite rules, one a line. Private to sym/.
 //
-// A rule keeps the value wherever the original has one; it may lose an error (0 * (x//y)), never bring a wrong
-// number. Ranges may be used because they only ever narrow.
+// A rule keeps the value wherever the original has one; it may lose an error (0 * (x//y)), never
+// bring a wrong number. Ranges may be used because they only ever narrow.
 #pragma once
 
 #include <span>
@@ -35,7 +35,7 @@ Expr MakeBits(Table& table, Kind kind, Expr a, Expr b);
 Expr MakeFloat(Table& table, Kind kind, std::span<const Expr> args);
 Expr MakeRounding(Table& table, Kind kind, Expr a);
 
-Expr ToFloat(Expr e);        // e itself where it is a float
-Expr Truth(Expr e);          // e as 0 or 1
+Expr ToFloat(Expr e);  // e itself where it is a float
+Expr Truth(Expr e);    // e as 0 or 1
 
 }  // namespace liveshape::sym

@@ -31,8 +31,13 @@ int64_t Remainder(int64_t a, int64_t b) {  // b > 0
   return r;
 }
 
-// a as x*g + constant, where g > 1 divides the other coefficients and c; none where there is no such g.
-struct Content { int64_t g; Expr x; int64_t constant; };
+// a as x*g + constant, where g > 1 divides the other coefficients and c; none where there is no
+// such g.
+struct Content {
+  int64_t g;
+  Expr x;
+  int64_t constant;
+};
 std::optional<Content> CommonContent(Table& table, Expr a, int64_t c) {
   uint64_t g = Magnitude(c);
   int64_t constant = 0;
@@ -40,7 +45,8 @@ std::optional<Content> CommonContent(Table& table, Expr a, int64_t c) {
   for (const Term& t : terms) {
     if (t.monomial) g = Gcd(g, Magnitude(t.coefficient));
     // A sum kept unfolded has several constants.
-    else if (AddInt(constant, t.coefficient, &constant) != Fault::kNone) return std::nullopt;
+    else if (AddInt(constant, t.coefficient, &constant) != Fault::kNone)
+      return std::nullopt;
   }
   if (g <= 1 || g > INT64_MAX) return std::nullopt;
   std::erase_if(terms, [](const Term& t) { return !t.monomial; });
@@ -49,7 +55,8 @@ std::optional<Content> CommonContent(Table& table, Expr a, int64_t c) {
   return Content{static_cast<int64_t>(g), SumOf(table, terms), constant};
 }
 
-// The largest monomial (with its integer) that divides all terms of both, if it is not 1 and never 0.
+// The largest monomial (with its integer) that divides all terms of both, if it is not 1 and never
+// 0.
 Expr CommonFactor(Table& table, Expr a, Expr b) {
   std::vector<Factor> common;
   uint64_t content = 0;
@@ -100,8 +107,13 @@ Split SplitByConstant(Table& table, Expr a, int64_t c) {
   return {SumOf(table, quotient), SumOf(table, rest)};
 }
 
-// A sum with exactly one term x//d, coefficient 1, d a positive constant: x//d and what is beside it.
-struct Nested { Expr x; int64_t d; Expr beside; };
+// A sum with exactly one term x//d, coefficient 1, d a positive constant: x//d and what is beside
+// it.
+struct Nested {
+  Expr x;
+  int64_t d;
+  Expr beside;
+};
 std::optional<Nested> NestedFloorDiv(Table& table, Expr a) {
   std::optional<Nested> found;
   std::vector<Term> beside;
@@ -117,7 +129,8 @@ std::optional<Nested> NestedFloorDiv(Table& table, Expr a) {
   return found;
 }
 
-// Min(4*a, 8)//4 = Min(a, 2): a monotone function passes through, done where it leaves no floor behind.
+// Min(4*a, 8)//4 = Min(a, 2): a monotone function passes through, done where it leaves no floor
+// behind.
 Expr DivideEachArg(Table& table, Expr a, Expr b) {
   if ((a.kind() != Kind::kMin && a.kind() != Kind::kMax) || !PositiveInt(b)) return {};
   std::vector<Expr> args;
@@ -130,6 +143,7 @@ Expr DivideEachArg(Table& table, Expr a, Expr b) {
 
 using T = Table&;
 
+// clang-format off
 const Rule kFloorDivRules[] = {
     {"a // 1 = a", [](T, Expr a, Expr b) { return b.is_int(1) ? a : Expr(); }},
     {"a // -1 = -a", [](T, Expr a, Expr b) { return b.is_int(-1) ? -a : Expr(); }},
@@ -178,7 +192,9 @@ const Rule kFloorDivRules[] = {
      }},
     {"Min(c*x, c*y) // c = Min(x, y)", DivideEachArg},
 };
+// clang-format on
 
+// clang-format off
 const Rule kModRules[] = {
     {"a % 1 = 0", [](T t, Expr, Expr b) { return b.is_int(1) || b.is_int(-1) ? t.Int(0) : Expr(); }},
     {"a % -c = -(-a % c)", [](T t, Expr a, Expr b) {
@@ -243,6 +259,7 @@ const Rule kModRules[] = {
        return Expr();
      }},
 };
+// clang-format on
 
 }  // namespace
 

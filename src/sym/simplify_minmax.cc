@@ -29,8 +29,10 @@ Expr MakeMinMax(Table& table, Kind kind, std::span<const Expr> args) {
   LS_CHECK(!args.empty());
   std::vector<Expr> flat;
   for (Expr arg : args) {
-    if (arg.kind() == kind) flat.insert(flat.end(), arg.args().begin(), arg.args().end());
-    else flat.push_back(arg);
+    if (arg.kind() == kind)
+      flat.insert(flat.end(), arg.args().begin(), arg.args().end());
+    else
+      flat.push_back(arg);
   }
   std::ranges::sort(flat, [](Expr a, Expr b) {
     if (a.is_int() != b.is_int()) return b.is_int();  // Min(s0, 64)
@@ -57,7 +59,8 @@ Expr MakeSelect(Table& table, Expr condition, Expr if_true, Expr if_false) {
     case Tri::kUnknown: break;
   }
   condition = Truth(condition);
-  if (condition.kind() == Kind::kNot) return MakeSelect(table, condition.args()[0], if_false, if_true);
+  if (condition.kind() == Kind::kNot)
+    return MakeSelect(table, condition.args()[0], if_false, if_true);
   if (if_true.is_int(1) && if_false.is_int(0)) return condition;
   const Expr args[] = {condition, if_true, if_false};
   return table.impl().Intern(Kind::kSelect, args);

@@ -11,11 +11,13 @@ namespace {
 using T = Table&;
 
 bool IsMask(Expr e) {  // 2^k - 1
-  return e.is_int() && e.value() > 0 && e.value() < INT64_MAX && std::has_single_bit(static_cast<uint64_t>(e.value()) + 1);
+  return e.is_int() && e.value() > 0 && e.value() < INT64_MAX &&
+         std::has_single_bit(static_cast<uint64_t>(e.value()) + 1);
 }
 bool ShiftCount(Expr e) { return e.is_int() && e.value() >= 0 && e.value() < 63; }
 Expr PowerOfTwo(T t, Expr e) { return t.Int(int64_t{1} << e.value()); }
 
+// clang-format off
 const Rule kBitAndRules[] = {
     {"0 & b = 0", [](T, Expr a, Expr b) { return a.is_int(0) ? a : b.is_int(0) ? b : Expr(); }},
     {"a & -1 = a", [](T, Expr a, Expr b) { return b.is_int(-1) ? a : a.is_int(-1) ? b : Expr(); }},
@@ -24,31 +26,38 @@ const Rule kBitAndRules[] = {
     {"a & (2^k - 1) = a % 2^k", [](T t, Expr a, Expr b) { return IsMask(b) ? Mod(a, t.Int(b.value() + 1)) : Expr(); }},
     {"(2^k - 1) & b = b % 2^k", [](T t, Expr a, Expr b) { return IsMask(a) ? Mod(b, t.Int(a.value() + 1)) : Expr(); }},
 };
+// clang-format on
 
+// clang-format off
 const Rule kBitOrRules[] = {
     {"a | 0 = a", [](T, Expr a, Expr b) { return b.is_int(0) ? a : a.is_int(0) ? b : Expr(); }},
     {"a | -1 = -1", [](T, Expr a, Expr b) { return b.is_int(-1) ? b : a.is_int(-1) ? a : Expr(); }},
     {"a | a = a", [](T, Expr a, Expr b) { return a == b ? a : Expr(); }},
     {"p | q = p or q", [](T, Expr a, Expr b) { return IsBoolean(a) && IsBoolean(b) ? Or(a, b) : Expr(); }},
 };
+// clang-format on
 
+// clang-format off
 const Rule kShiftLeftRules[] = {
     {"a << c = a * 2^c", [](T t, Expr a, Expr b) { return ShiftCount(b) ? a * PowerOfTwo(t, b) : Expr(); }},
     {"0 << b = 0", [](T, Expr a, Expr b) { return a.is_int(0) && RangeOf(b).lo >= 0 ? a : Expr(); }},
 };
+// clang-format on
 
+// clang-format off
 const Rule kShiftRightRules[] = {
     {"a >> c = a // 2^c", [](T t, Expr a, Expr b) { return ShiftCount(b) ? FloorDiv(a, PowerOfTwo(t, b)) : Expr(); }},
     {"0 >> b = 0", [](T, Expr a, Expr b) { return a.is_int(0) && RangeOf(b).lo >= 0 ? a : Expr(); }},
 };
+// clang-format on
 
 bool Within(Expr e, Wide::Int limit) {
   const Wide r = RangeOf(e);
   return -limit <= r.lo && r.hi <= limit;
 }
 
-// ToFloat is exact up to 2^53. The rounded quotient of integers up to 2^52 never crosses an integer: the true one is
-// at least 1/b away from it, more than half a unit in the last place.
+// ToFloat is exact up to 2^53. The rounded quotient of integers up to 2^52 never crosses an
+// integer: the true one is at least 1/b away from it, more than half a unit in the last place.
 constexpr Wide::Int kExactInt = Wide::Int{1} << 53;
 constexpr Wide::Int kExactQuotient = Wide::Int{1} << 52;
 
@@ -58,7 +67,8 @@ Expr RoundedQuotient(Kind kind, Expr a, Expr b) {
   switch (kind) {
     case Kind::kFloorToInt: return FloorDiv(a, b);
     case Kind::kCeilToInt: return CeilDiv(a, b);
-    case Kind::kTruncToInt: return RangeOf(a).lo >= 0 && RangeOf(b).lo > 0 ? FloorDiv(a, b) : Expr();
+    case Kind::kTruncToInt:
+      return RangeOf(a).lo >= 0 && RangeOf(b).lo > 0 ? FloorDiv(a, b) : Expr();
     default: return {};
   }
 }
@@ -66,10 +76,11 @@ Expr RoundedQuotient(Kind kind, Expr a, Expr b) {
 }  // namespace
 
 Expr MakeBits(Table& table, Kind kind, Expr a, Expr b) {
-  const std::span<const Rule> rules = kind == Kind::kBitAnd      ? std::span<const Rule>(kBitAndRules)
-                                      : kind == Kind::kBitOr     ? std::span<const Rule>(kBitOrRules)
-                                      : kind == Kind::kShiftLeft ? std::span<const Rule>(kShiftLeftRules)
-                                                                 : std::span<const Rule>(kShiftRightRules);
+  const std::span<const Rule> rules = kind == Kind::kBitAnd  ? std::span<const Rule>(kBitAndRules)
+                                      : kind == Kind::kBitOr ? std::span<const Rule>(kBitOrRules)
+                                      : kind == Kind::kShiftLeft
+                                          ? std::span<const Rule>(kShiftLeftRules)
+                                          : std::span<const Rule>(kShiftRightRules);
   if (Expr e = FirstOf(rules, table, a, b)) return e;
   const bool commutes = kind == Kind::kBitAnd || kind == Kind::kBitOr;
   if (commutes && Compare(b, a) < 0) std::swap(a, b);
@@ -81,7 +92,8 @@ Expr MakeFloat(Table& table, Kind kind, std::span<const Expr> args) {
   LS_CHECK(args.size() == (kind == Kind::kFloatSqrt ? 1 : 2));
   std::vector<Expr> floats(args.begin(), args.end());
   // Sums and products of two doubles commute exactly; nothing else about floats may be assumed.
-  const bool commutes = kind == Kind::kFloatAdd || kind == Kind::kFloatMul || kind == Kind::kFloatMin || kind == Kind::kFloatMax;
+  const bool commutes = kind == Kind::kFloatAdd || kind == Kind::kFloatMul ||
+                        kind == Kind::kFloatMin || kind == Kind::kFloatMax;
   if (commutes && Compare(floats[1], floats[0]) < 0) std::swap(floats[0], floats[1]);
   return table.impl().Intern(kind, floats);
 }

@@ -1,8 +1,9 @@
 // Relations and logic.
 //
-// A relation of integers is normalised: everything on one side, divided by the common factor, positive terms left,
-// negative ones right, the constant where it reads best: `2*s0 > 2*s1 + 1` becomes `s1 + 1 <= s0`. So equal
-// conditions are the same pointer, and `<` remains for floats only.
+// A relation of integers is normalised: everything on one side, divided by the common factor,
+// positive terms left, negative ones right, the constant where it reads best: `2*s0 > 2*s1 + 1`
+// becomes `s1 + 1 <= s0`. So equal conditions are the same pointer, and `<` remains for floats
+// only.
 #include <algorithm>
 
 #include "sym/arith.h"
@@ -15,8 +16,8 @@ namespace {
 
 bool EqualityKind(Kind kind) { return kind == Kind::kEq || kind == Kind::kNe; }
 
-// `terms` relates to 0: terms == 0, terms != 0 or terms <= 0. Divides by the common factor of the non-constant ones.
-// Returns the truth value where the constant decides it.
+// `terms` relates to 0: terms == 0, terms != 0 or terms <= 0. Divides by the common factor of the
+// non-constant ones. Returns the truth value where the constant decides it.
 std::optional<bool> DivideByContent(Kind kind, std::vector<Term>& terms) {
   uint64_t g = 0;
   for (const Term& t : terms) {
@@ -66,8 +67,10 @@ Expr Rebuild(Table& table, Kind kind, std::vector<Term> terms) {
   }
   if (constant == INT64_MIN) return {};
   // 5 <= s0 rather than -s0 <= -5.
-  if (left.empty()) left.push_back({constant, {}});
-  else right.push_back({-constant, {}});
+  if (left.empty())
+    left.push_back({constant, {}});
+  else
+    right.push_back({-constant, {}});
   const Expr args[] = {SumOf(table, left), SumOf(table, right)};
   return table.impl().Intern(kind, args);
 }
@@ -84,7 +87,10 @@ Expr MakeFloatRelation(Table& table, Kind kind, Expr a, Expr b) {
   if (EqualityKind(kind) && Compare(b, a) < 0) std::swap(a, b);
   if (a.kind() == Kind::kFloat && b.kind() == Kind::kFloat) {
     const double x = a.float_value(), y = b.float_value();
-    return table.Int(kind == Kind::kEq ? x == y : kind == Kind::kNe ? x != y : kind == Kind::kLt ? x < y : x <= y);
+    return table.Int(kind == Kind::kEq   ? x == y
+                     : kind == Kind::kNe ? x != y
+                     : kind == Kind::kLt ? x < y
+                                         : x <= y);
   }
   const Expr args[] = {a, b};
   const Expr e = table.impl().Intern(kind, args);
@@ -134,7 +140,8 @@ Expr MakeNot(Table& table, Expr a) {
       if (args[0].is_float_valued()) break;  // NaN: neither holds
       return a.kind() == Kind::kLe ? Lt(args[1], args[0]) : Le(args[1], args[0]);
     case Kind::kNot: return args[0];
-    case Kind::kAnd: case Kind::kOr: break;
+    case Kind::kAnd:
+    case Kind::kOr: break;
     default: return Eq(a, table.Int(0));
   }
   return table.impl().Intern(Kind::kNot, {{a}});
@@ -150,7 +157,8 @@ Expr MakeAndOr(Table& table, Kind kind, std::span<const Expr> args) {
     for (Expr part : parts) {
       const Tri known = table.IsTrue(part);
       if (known == decides) return table.Int(kind == Kind::kOr);
-      if (known == Tri::kUnknown && std::ranges::find(kept, part) == kept.end()) kept.push_back(part);
+      if (known == Tri::kUnknown && std::ranges::find(kept, part) == kept.end())
+        kept.push_back(part);
     }
   }
   if (kept.empty()) return table.Int(kind == Kind::kAnd);

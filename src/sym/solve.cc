@@ -10,7 +10,9 @@
 namespace liveshape::sym {
 namespace {
 
-const std::string& NameOf(const SymbolInfo& info) { return info.display.empty() ? info.name : info.display; }
+const std::string& NameOf(const SymbolInfo& info) {
+  return info.display.empty() ? info.name : info.display;
+}
 
 bool Mentions(Expr e, uint32_t symbol) {
   if (!(e.node()->symbol_mask & (uint64_t{1} << (symbol % 64)))) return false;
@@ -41,8 +43,10 @@ Linear LinearIn(Expr e, uint32_t symbol) {
     bool once = false;
     for (const Factor& f : FactorsOf(t.monomial)) {
       const bool is_symbol = f.base.is_symbol() && f.base.symbol() == symbol;
-      if (is_symbol && f.power == 1) once = true;
-      else if (Mentions(f.base, symbol)) return {};
+      if (is_symbol && f.power == 1)
+        once = true;
+      else if (Mentions(f.base, symbol))
+        return {};
       else {
         found.constant = false;
         other_factors_never_zero &= ExcludesZero(f.base);
@@ -50,7 +54,8 @@ Linear LinearIn(Expr e, uint32_t symbol) {
     }
     ++terms_with_symbol;
     if (!once) return {};
-    if (found.constant && AddInt(found.scale, t.coefficient, &found.scale) != Fault::kNone) return {};
+    if (found.constant && AddInt(found.scale, t.coefficient, &found.scale) != Fault::kNone)
+      return {};
     found.ok = true;
   }
   if (!found.constant) found.scale = found.rest = 0;
@@ -66,7 +71,9 @@ int Rank(const Linear& l) {
 
 }  // namespace
 
-void SymbolSolver::AddEquation(Expr left, std::string where) { equations_.push_back({left, std::move(where)}); }
+void SymbolSolver::AddEquation(Expr left, std::string where) {
+  equations_.push_back({left, std::move(where)});
+}
 
 Status SymbolSolver::Prepare() {
   steps_.clear();
@@ -101,17 +108,20 @@ Status SymbolSolver::Prepare() {
     for (const Equation& e : equations_) {
       if (Mentions(e.left, i)) seen += fmt::format("; {} is `{}`", e.where, Abbreviated(e.left));
     }
-    return InvalidArgument("symbol `{}` is not determined by the shape of any input{}", NameOf(symbols[i]),
+    return InvalidArgument("symbol `{}` is not determined by the shape of any input{}",
+                           NameOf(symbols[i]),
                            seen.empty() ? std::string("; no input mentions it") : seen);
   }
   for (uint32_t i = 0; i < equations_.size(); ++i) {
-    const bool evaluable = std::ranges::all_of(table_.FreeSymbols(equations_[i].left), [&](uint32_t s) { return known[s]; });
+    const bool evaluable = std::ranges::all_of(table_.FreeSymbols(equations_[i].left),
+                                               [&](uint32_t s) { return known[s]; });
     if (!used[i] && evaluable) checks_.push_back(i);
   }
   return {};
 }
 
-Status SymbolSolver::SolveStep(const Step& step, int64_t observed, std::span<int64_t> values) const {
+Status SymbolSolver::SolveStep(const Step& step, int64_t observed,
+                               std::span<int64_t> values) const {
   const Equation& equation = equations_[step.equation];
   const SymbolInfo& info = table_.symbols()[step.symbol];
   int64_t scale = step.scale, rest = step.rest;
@@ -121,25 +131,27 @@ Status SymbolSolver::SolveStep(const Step& step, int64_t observed, std::span<int
     values[step.symbol] = 1;
     const Value at_one = EvaluateAt(*equation.left.node(), values);
     for (const Value& v : {at_zero, at_one}) {
-      if (v.fault != Fault::kNone) return FaultStatus(table_, v, equation.left, values).Prefixed(equation.where);
+      if (v.fault != Fault::kNone)
+        return FaultStatus(table_, v, equation.left, values).Prefixed(equation.where);
     }
     rest = at_zero.bits;
     if (__builtin_sub_overflow(at_one.bits, at_zero.bits, &scale)) scale = 0;
   }
   int64_t difference;
   const bool overflows = __builtin_sub_overflow(observed, rest, &difference);
-  if (overflows || scale == 0 || (scale == -1 && difference == INT64_MIN) || difference % scale != 0) {
-    return InvalidArgument("{} is {}: it must be `{}`, which holds for no integer `{}`", equation.where, observed,
-                           Abbreviated(equation.left), NameOf(info));
+  if (overflows || scale == 0 || (scale == -1 && difference == INT64_MIN) ||
+      difference % scale != 0) {
+    return InvalidArgument("{} is {}: it must be `{}`, which holds for no integer `{}`",
+                           equation.where, observed, Abbreviated(equation.left), NameOf(info));
   }
   const int64_t value = difference / scale;
   if (value > info.hi) {
-    return OutOfRange("{} is {}: symbol `{}` would be {}, above its bound {}", equation.where, observed, NameOf(info),
-                      value, info.hi);
+    return OutOfRange("{} is {}: symbol `{}` would be {}, above its bound {}", equation.where,
+                      observed, NameOf(info), value, info.hi);
   }
   if (value < info.lo) {
-    return OutOfRange("{} is {}: symbol `{}` would be {}, below its minimum {}", equation.where, observed, NameOf(info),
-                      value, info.lo);
+    return OutOfRange("{} is {}: symbol `{}` would be {}, below its minimum {}", equation.where,
+                      observed, NameOf(info), value, info.lo);
   }
   values[step.symbol] = value;
   return {};
@@ -147,19 +159,23 @@ Status SymbolSolver::SolveStep(const Step& step, int64_t observed, std::span<int
 
 Status SymbolSolver::Solve(std::span<const int64_t> observed, std::span<int64_t> values) const {
   LS_CHECK(observed.size() == equations_.size() && values.size() >= table_.symbols().size());
-  for (const Step& step : steps_) LS_RETURN_IF_ERROR(SolveStep(step, observed[step.equation], values));
+  for (const Step& step : steps_)
+    LS_RETURN_IF_ERROR(SolveStep(step, observed[step.equation], values));
   for (uint32_t i : checks_) {
     const Equation& equation = equations_[i];
     const Value v = EvaluateAt(*equation.left.node(), values);
-    if (v.fault != Fault::kNone) return FaultStatus(table_, v, equation.left, values).Prefixed(equation.where);
+    if (v.fault != Fault::kNone)
+      return FaultStatus(table_, v, equation.left, values).Prefixed(equation.where);
     if (v.bits == observed[i]) continue;
-    if (equation.left.is_int()) return InvalidArgument("{} is {}: it must be {}", equation.where, observed[i], v.bits);
+    if (equation.left.is_int())
+      return InvalidArgument("{} is {}: it must be {}", equation.where, observed[i], v.bits);
     std::string at;
     for (uint32_t s : table_.FreeSymbols(equation.left)) {
-      at += fmt::format("{}{}={}", at.empty() ? " at " : ", ", NameOf(table_.symbols()[s]), values[s]);
+      at += fmt::format("{}{}={}", at.empty() ? " at " : ", ", NameOf(table_.symbols()[s]),
+                        values[s]);
     }
-    return InvalidArgument("{} is {}: it must be {}, which is `{}`{}", equation.where, observed[i], v.bits,
-                           Abbreviated(equation.left), at);
+    return InvalidArgument("{} is {}: it must be {}, which is `{}`{}", equation.where, observed[i],
+                           v.bits, Abbreviated(equation.left), at);
   }
   return {};
 }

@@ -24,8 +24,8 @@ class SymbolSolver {
   // The right-hand sides of Solve come in the order of these calls.
   void AddEquation(Expr left, std::string where);
 
-  // Chooses, once, for every symbol of stage 0 an equation that is linear in it and otherwise known.
-  // A symbol that no equation gives is an error that names it.
+  // Chooses, once, for every symbol of stage 0 an equation that is linear in it and otherwise
+  // known. A symbol that no equation gives is an error that names it.
   Status Prepare();
 
   // Allocates nothing unless it fails. Constants and expressions that only repeat known symbols are
@@ -35,17 +35,24 @@ class SymbolSolver {
   size_t equation_count() const { return equations_.size(); }
 
  private:
-  struct Equation { Expr left; std::string where; };
-  // observed = scale * symbol + rest  =>  symbol = (observed - rest) / scale.
-  // Both are constants in nearly every model; where `scale` is 0 they follow from the equation at symbol = 0 and 1.
-  struct Step { uint32_t equation; uint32_t symbol; int64_t scale, rest; };
+  struct Equation {
+    Expr left;
+    std::string where;
+  };
+  // observed = scale * symbol + rest  =>  symbol = (observed - rest) / scale. Both are constants in
+  // nearly every model; where `scale` is 0 they follow from the equation at symbol = 0 and 1.
+  struct Step {
+    uint32_t equation;
+    uint32_t symbol;
+    int64_t scale, rest;
+  };
 
   Status SolveStep(const Step& step, int64_t observed, std::span<int64_t> values) const;
 
   Table& table_;
   std::vector<Equation> equations_;
-  std::vector<Step> steps_;      // in solving order
-  std::vector<uint32_t> checks_; // equations evaluated and compared afterwards
+  std::vector<Step> steps_;       // in solving order
+  std::vector<uint32_t> checks_;  // equations evaluated and compared afterwards
 };
 
 }  // namespace liveshape::sym

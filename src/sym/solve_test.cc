@@ -24,8 +24,10 @@ TEST_F(SolveTest, G1_LinearEquationsInAnyOrder) {
   ASSERT_TRUE(solver.Prepare().ok());
   ASSERT_TRUE(Solve({7 * 5 + 3, 14, 64}).ok());
   EXPECT_EQ(values, (std::vector<int64_t>{7, 5}));
-  EXPECT_EQ(Solve({38, 15, 64}).message(), "input 0 `x` dim 1 is 15: it must be `2*S`, which holds for no integer `S`");
-  EXPECT_EQ(Solve({39, 14, 64}).message(), "input 0 `x` dim 0 is 39: it must be `S*s1 + 3`, which holds for no integer `s1`");
+  EXPECT_EQ(Solve({38, 15, 64}).message(),
+            "input 0 `x` dim 1 is 15: it must be `2*S`, which holds for no integer `S`");
+  EXPECT_EQ(Solve({39, 14, 64}).message(),
+            "input 0 `x` dim 0 is 39: it must be `S*s1 + 3`, which holds for no integer `s1`");
   EXPECT_EQ(Solve({38, 14, 65}).message(), "input 0 `x` dim 2 is 65: it must be 64");
 }
 
@@ -35,17 +37,21 @@ TEST_F(SolveTest, X2_RangesNameSymbolValueBoundAndInput) {
   solver.AddEquation(s + r, "input 2 `z` dim 0");
   ASSERT_TRUE(solver.Prepare().ok());
   EXPECT_TRUE(Solve({10, 60, 14}).ok());
-  EXPECT_EQ(Solve({4097, 60, 14}).message(), "input 0 `tokens` dim 1 is 4097: symbol `S` would be 4097, above its bound 4096");
-  EXPECT_EQ(Solve({10, 63, 14}).message(), "input 1 `y` dim 0 is 63: symbol `s1` would be 1, below its minimum 2");
-  EXPECT_EQ(Solve({10, 60, 15}).message(), "input 2 `z` dim 0 is 15: it must be 14, which is `S + s1` at S=10, s1=4");
+  EXPECT_EQ(Solve({4097, 60, 14}).message(),
+            "input 0 `tokens` dim 1 is 4097: symbol `S` would be 4097, above its bound 4096");
+  EXPECT_EQ(Solve({10, 63, 14}).message(),
+            "input 1 `y` dim 0 is 63: symbol `s1` would be 1, below its minimum 2");
+  EXPECT_EQ(Solve({10, 60, 15}).message(),
+            "input 2 `z` dim 0 is 15: it must be 14, which is `S + s1` at S=10, s1=4");
   EXPECT_EQ(Solve({10, 60, 15}).code(), Code::kInvalidArgument);
 }
 
 TEST_F(SolveTest, AnUndeterminedSymbolIsNamed) {
   solver.AddEquation(s, "input 0 `x` dim 0");
   solver.AddEquation(FloorDiv(r, t.Int(2)), "input 0 `x` dim 1");
-  EXPECT_EQ(solver.Prepare().message(),
-            "symbol `s1` is not determined by the shape of any input; input 0 `x` dim 1 is `s1//2`");
+  EXPECT_EQ(
+      solver.Prepare().message(),
+      "symbol `s1` is not determined by the shape of any input; input 0 `x` dim 1 is `s1//2`");
 }
 
 TEST_F(SolveTest, TheSurestEquationIsChosen) {

@@ -1,7 +1,8 @@
 """Random size expressions: one tree, three spellings.
 
-A tree is a tuple (op, *args). `spell` writes it as infix or as the Python of a guard, `srepr_of` as the srepr of its
-parts, `to_sympy` builds it with torch's own sympy functions, which simplify as they like before their srepr is taken.
+A tree is a tuple (op, *args). `spell` writes it as infix or as the Python of a guard, `srepr_of`
+as the srepr of its parts, `to_sympy` builds it with torch's own sympy functions, which simplify as
+they like before their srepr is taken.
 """
 
 import random
@@ -9,8 +10,8 @@ import random
 import sympy
 import torch.utils._sympy.functions as F
 
-# name, minimum, maximum. torch calls a size positive while tracing; at 0 its identities do not hold, so only symbols
-# that are at least 1 get that assumption here.
+# name, minimum, maximum. torch calls a size positive while tracing; at 0 its identities do not
+# hold, so only symbols that are at least 1 get that assumption here.
 SYMBOL_SETS = [
     [("s0", 1, 64), ("s1", 2, 4096), ("u0", 0, 7), ("u1", -20, 20)],
     [("s0", 1, 1), ("s1", 2, 5), ("u0", -3, 3), ("u1", 0, 1)],
@@ -31,16 +32,26 @@ class Generator:
         self.symbols = symbols
         self.positive = [i for i, (_, lo, _) in enumerate(symbols) if lo >= 1]
 
+    def pick(self, weights):
+        names, counts = zip(*(w.split(":") for w in weights.split()), strict=True)
+        return self.rng.choices(names, [int(c) for c in counts])[0]
+
+    def size(self):  # at least 1
+        return ("symbol", self.rng.choice(self.positive))
+
+    def nonnegative(self, depth):
+        return ("tofloat", ("max", self.integer(depth), ("int", 0)))
+
     def integer(self, depth):
         r = self.rng
         if depth <= 0 or r.random() < 0.1:
             if r.random() < 0.72:
                 return ("symbol", r.randrange(len(self.symbols)))
             return ("int", r.choice([0, 1, 2, 3, 4, 5, 7, 8, 16, 60, 64, 100, -1, -2, -8]))
-        op = r.choices(
-            ["add", "sub", "mul", "floordiv", "mod", "min", "max", "pow", "ceildiv", "where", "bits", "shift", "round"],
-            [22, 10, 18, 14, 10, 5, 5, 3, 3, 4, 2, 2, 6],
-        )[0]
+        op = self.pick(
+            "add:22 sub:10 mul:18 floordiv:14 mod:10 min:5 max:5 pow:3 ceildiv:3 where:4 bits:2 "
+            "shift:2 round:6"
+        )
         if op in ("floordiv", "mod", "ceildiv"):
             return (op, self.integer(depth - 1), self.divisor(depth - 1, op == "ceildiv"))
         if op in ("min", "max"):
@@ -63,9 +74,9 @@ class Generator:
         if constant or kind < 0.5:
             return ("int", r.choice([1, 2, 2, 3, 4, 4, 5, 8, 12, 16, 64]))
         if kind < 0.8:
-            return ("symbol", r.choice(self.positive))
+            return self.size()
         if kind < 0.9:
-            return ("add", ("mul", ("symbol", r.choice(self.positive)), ("symbol", r.choice(self.positive))), ("int", 1))
+            return ("add", ("mul", self.size(), self.size()), ("int", 1))
         if kind < 0.93:
             return ("int", r.choice([-1, -2, -3, -8]))
         return self.integer(depth)  # may be zero: an error there
@@ -74,25 +85,28 @@ class Generator:
         r = self.rng
         if depth <= 0:
             return ("tofloat", self.integer(0))
-        op = r.choices(["truediv", "tofloat", "fadd", "fmul", "fdiv", "sqrt", "fpow", "fmin", "fmax"], [5, 3, 2, 3, 1, 1, 1, 1, 1])[0]
+        op = self.pick("truediv:5 tofloat:3 fadd:2 fmul:3 fdiv:1 sqrt:1 fpow:1 fmin:1 fmax:1")
         if op == "truediv":
             return (op, self.integer(depth - 1), self.divisor(0, False))
         if op == "tofloat":
             return (op, self.integer(depth - 1))
         if op == "sqrt":
-            return (op, ("tofloat", ("max", self.integer(depth - 1), ("int", 0))))
+            return (op, self.nonnegative(depth - 1))
         if op == "fpow":
-            return (op, ("tofloat", ("max", self.integer(depth - 2), ("int", 0))), ("float", r.choice([0.5, 2.0, 1.5])))
-        # Factors and summands of a like operation would be flattened by sympy, in an order of its own: floats do not
-        # associate, so the judges themselves would differ in the last bit.
-        operand = ("tofloat", self.integer(depth - 1)) if op in ("fadd", "fmul") else self.real(depth - 1)
+            return (op, self.nonnegative(depth - 2), ("float", r.choice([0.5, 2.0, 1.5])))
+        # Factors and summands of a like operation would be flattened by sympy, in an order of its
+        # own: floats do not associate, so the judges themselves would differ in the last bit.
+        if op in ("fadd", "fmul"):
+            operand = ("tofloat", self.integer(depth - 1))
+        else:
+            operand = self.real(depth - 1)
         if op == "fdiv":
             return (op, operand, ("float", r.choice([2.0, 3.0, 0.5, 7.0])))
         return (op, operand, ("float", r.choice([0.5, 1.5, 2.0, 0.3, -1.25, 3.0])))
 
     def truth(self, depth):
         r = self.rng
-        op = r.choices(["relation", "and", "or", "not", "float_relation"], [10, 3, 3, 1, 1])[0]
+        op = self.pick("relation:10 and:3 or:3 not:1 float_relation:1")
         if depth <= 1 or op == "relation":
             name = r.choice(["eq", "ne", "lt", "le", "gt", "ge"])
             return (name, self.integer(depth - 1), self.integer(depth - 2))
@@ -103,13 +117,30 @@ class Generator:
         return (op, self.truth(depth - 1), self.truth(depth - 1))
 
 
-INFIX = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%", "pow": "**", "truediv": "/", "fadd": "+", "fmul": "*",
-         "fdiv": "/", "fpow": "**", "bitand": "&", "bitor": "|", "shl": "<<", "shr": ">>", "eq": "==", "ne": "!=", "lt": "<",
-         "le": "<=", "gt": ">", "ge": ">=", "and": "and", "or": "or"}  # fmt: skip
-CALLS = {"min": "Min", "max": "Max", "fmin": "Min", "fmax": "Max", "ceildiv": "CeilDiv", "where": "Where", "tofloat": "ToFloat",
-         "sqrt": "sqrt", "trunc": "TruncToInt", "floor": "FloorToInt", "ceil": "CeilToInt", "round": "RoundToInt"}  # fmt: skip
-GUARD_CALLS = {"min": "min", "max": "torch.sym_max", "fmin": "min", "fmax": "max", "tofloat": "torch.sym_float",
-               "sqrt": "torch._sym_sqrt", "trunc": "math.trunc", "floor": "math.floor", "ceil": "math.ceil", "round": "round"}  # fmt: skip
+def names(pairs):
+    return dict(pair.split(":") for pair in pairs.split())
+
+
+INFIX = names(
+    "add:+ sub:- mul:* floordiv:// mod:% pow:** truediv:/ fadd:+ fmul:* fdiv:/ fpow:** bitand:& "
+    "bitor:| shl:<< shr:>> eq:== ne:!= lt:< le:<= gt:> ge:>= and:and or:or"
+)
+CALLS = names(
+    "min:Min max:Max fmin:Min fmax:Max ceildiv:CeilDiv where:Where tofloat:ToFloat sqrt:sqrt "
+    "trunc:TruncToInt floor:FloorToInt ceil:CeilToInt round:RoundToInt"
+)
+GUARD_CALLS = names(
+    "min:min max:torch.sym_max fmin:min fmax:max tofloat:torch.sym_float sqrt:torch._sym_sqrt "
+    "trunc:math.trunc floor:math.floor ceil:math.ceil round:round"
+)
+SREPR = names(
+    "add:Add mul:Mul floordiv:FloorDiv mod:PythonMod min:Min max:Max fmin:Min fmax:Max pow:Pow "
+    "where:Where bitand:BitwiseFn_bitwise_and bitor:BitwiseFn_bitwise_or shl:LShift shr:RShift "
+    "trunc:TruncToInt floor:FloorToInt ceil:CeilToInt round:RoundToInt tofloat:ToFloat "
+    "truediv:IntTrueDiv fadd:Add fmul:Mul fdiv:FloatTrueDiv sqrt:OpaqueUnaryFn_sqrt fpow:FloatPow "
+    "eq:Equality ne:Unequality lt:StrictLessThan le:LessThan gt:StrictGreaterThan ge:GreaterThan "
+    "and:And or:Or not:Not ceildiv:CeilDiv"
+)
 
 
 def spell(tree, symbols, guard):
@@ -132,16 +163,14 @@ def spell(tree, symbols, guard):
     return f"{(GUARD_CALLS if guard else CALLS)[op]}({', '.join(texts)})"
 
 
-SYMPY = {
-    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "floordiv": F.FloorDiv,
-    "mod": F.PythonMod, "min": F.Min, "max": F.Max, "fmin": F.Min, "fmax": F.Max, "pow": sympy.Pow,
-    "ceildiv": lambda a, b: F.FloorDiv(a + b - 1, b), "where": F.Where, "bitand": F.BitwiseFn_bitwise_and,
-    "bitor": F.BitwiseFn_bitwise_or, "shl": F.LShift, "shr": F.RShift, "trunc": F.TruncToInt, "floor": F.FloorToInt,
-    "ceil": F.CeilToInt, "round": F.RoundToInt, "tofloat": F.ToFloat, "truediv": F.IntTrueDiv, "fadd": lambda a, b: a + b,
-    "fmul": lambda a, b: a * b, "fdiv": F.FloatTrueDiv, "sqrt": F.OpaqueUnaryFn_sqrt, "fpow": F.FloatPow, "eq": sympy.Eq,
-    "ne": sympy.Ne, "lt": sympy.Lt, "le": sympy.Le, "gt": sympy.Gt, "ge": sympy.Ge, "and": sympy.And, "or": sympy.Or,
-    "not": sympy.Not,
-}  # fmt: skip
+# srepr's names: torch's functions where torch has its own, sympy's classes else.
+NAMESPACE = {name: getattr(F, name) for name in dir(F) if name[0].isupper()}
+SYMPY_NAMES = (
+    "Add Mul Pow Integer Float And Or Not Equality Unequality StrictLessThan LessThan "
+    "StrictGreaterThan GreaterThan Piecewise true false"
+)
+NAMESPACE |= {name: getattr(sympy, name) for name in SYMPY_NAMES.split()}
+NAMESPACE["ExprCondPair"] = lambda e, c: (e, c)
 
 
 def to_sympy(tree, symbols):
@@ -153,16 +182,8 @@ def to_sympy(tree, symbols):
         return sympy.Integer(args[0])
     if op == "float":
         return sympy.Float(args[0])
-    return SYMPY[op](*(to_sympy(a, symbols) for a in args))
-
-
-SREPR = {"add": "Add", "mul": "Mul", "floordiv": "FloorDiv", "mod": "PythonMod", "min": "Min", "max": "Max", "fmin": "Min",
-         "fmax": "Max", "pow": "Pow", "where": "Where", "bitand": "BitwiseFn_bitwise_and", "bitor": "BitwiseFn_bitwise_or",
-         "shl": "LShift", "shr": "RShift", "trunc": "TruncToInt", "floor": "FloorToInt", "ceil": "CeilToInt",
-         "round": "RoundToInt", "tofloat": "ToFloat", "truediv": "IntTrueDiv", "fadd": "Add", "fmul": "Mul",
-         "fdiv": "FloatTrueDiv", "sqrt": "OpaqueUnaryFn_sqrt", "fpow": "FloatPow", "eq": "Equality", "ne": "Unequality",
-         "lt": "StrictLessThan", "le": "LessThan", "gt": "StrictGreaterThan", "ge": "GreaterThan", "and": "And", "or": "Or",
-         "not": "Not", "ceildiv": "CeilDiv"}  # fmt: skip
+    built = [to_sympy(a, symbols) for a in args]
+    return built[0] - built[1] if op == "sub" else NAMESPACE[SREPR[op]](*built)
 
 
 def srepr_of(tree, symbols):
@@ -187,14 +208,15 @@ def srepr_of(tree, symbols):
 
 
 def magnitude(tree, point):
-    """A bound on every intermediate of the tree at this point, also after products are multiplied out."""
+    """A bound on every intermediate at this point, also after products are multiplied out."""
     op, *args = tree
     if op == "symbol":
         return abs(point[args[0]])
     if op in ("int", "float"):
         return abs(args[0]) + 1
     sizes = [magnitude(a, point) for a in args]
-    if op in ("mul", "fmul", "truediv", "floordiv", "mod", "ceildiv"):  # a // b may be merged into (a + ...) // (b * c)
+    # a // b may be merged into (a + ...) // (b * c)
+    if op in ("mul", "fmul", "truediv", "floordiv", "mod", "ceildiv"):
         return max(sizes[0], 1) * max(sizes[1], 1)
     if op == "pow":
         return max(sizes[0], 1) ** args[1][1]

@@ -1,4 +1,5 @@
-// What sym says of an expression, for a judge in another language: tests/sym/test_sym_against_sympy.py.
+// What sym says of an expression, for a judge in another language:
+// tests/sym/test_sym_against_sympy.py.
 //
 //   T <tab> s0=1:64 <tab> s1=0:7                     a new table; no answer
 //   E <tab> srepr <tab> infix <tab> guard <tab> 3,0;64,7    one answer line, see Expression()
@@ -21,8 +22,10 @@ namespace {
 std::vector<std::string> Split(const std::string& text, char by) {
   std::vector<std::string> parts(1);
   for (char c : text) {
-    if (c == by) parts.emplace_back();
-    else parts.back() += c;
+    if (c == by)
+      parts.emplace_back();
+    else
+      parts.back() += c;
   }
   return parts;
 }
@@ -58,7 +61,9 @@ std::string Values(Table& table, Expr e, const Points& points) {
     const Status status = program.Run(0, block);
     const std::string a = direct.ok() ? std::to_string(*direct) : "!";
     const bool same_slots = block[slot] == block[tuple] && block[slot] == block[tuple + 1];
-    const std::string b = !status.ok() ? "!" : same_slots ? std::to_string(block[slot]) : "slots differ";
+    const std::string b = !status.ok() ? "!"
+                          : same_slots ? std::to_string(block[slot])
+                                       : "slots differ";
     if (!out.empty()) out += ',';
     out += a == b ? a : a + "/" + b;
   }
@@ -75,8 +80,8 @@ std::string Report(Table& table, const Result<Expr>& parsed, const Points& point
   const std::string text = ToString(e);
   const auto again = ParseInfix(table, text);
   const bool same = again.ok() && *again == e;
-  return fmt::format("{}|{}|{}|{}|{}|{}", Values(table, e, points), bounds.lo, bounds.hi, Letter(table.IsTrue(e)),
-                     same ? 1 : 0, text);
+  return fmt::format("{}|{}|{}|{}|{}|{}", Values(table, e, points), bounds.lo, bounds.hi,
+                     Letter(table.IsTrue(e)), same ? 1 : 0, text);
 }
 
 // A report for each spelling.
@@ -91,7 +96,8 @@ std::string Expression(Table& table, const std::vector<std::string>& fields) {
   const auto infix = ParseInfix(table, fields[2]);
   const auto guard = ParsePythonGuard(table, fields[3], leaf);
   const bool same = infix.ok() && guard.ok() && *infix == *guard;
-  return srepr + '\t' + Report(table, infix, points) + '\t' + (same ? "same" : Report(table, guard, points));
+  return srepr + '\t' + Report(table, infix, points) + '\t' +
+         (same ? "same" : Report(table, guard, points));
 }
 
 // answer, values of e, values of d, values of the quotient (empty where there is none)
@@ -101,8 +107,8 @@ std::string Divisibility(Table& table, const std::vector<std::string>& fields) {
   const Points points = ReadPoints(fields[3]);
   const Tri answer = table.Divides(*d, *e);
   const auto quotient = table.Quotient(*e, *d);
-  return fmt::format("{}\t{}\t{}\t{}", Letter(answer), Values(table, *e, points), Values(table, *d, points),
-                     quotient ? Values(table, *quotient, points) : "");
+  return fmt::format("{}\t{}\t{}\t{}", Letter(answer), Values(table, *e, points),
+                     Values(table, *d, points), quotient ? Values(table, *quotient, points) : "");
 }
 
 int Main() {
@@ -114,7 +120,8 @@ int Main() {
       table = std::make_unique<Table>();
       for (size_t i = 1; i < fields.size(); ++i) {
         const std::string name = Split(fields[i], '=')[0], range = Split(fields[i], '=')[1];
-        table->Symbol({.name = name, .lo = ToInt(Split(range, ':')[0]), .hi = ToInt(Split(range, ':')[1])});
+        table->Symbol(
+            {.name = name, .lo = ToInt(Split(range, ':')[0]), .hi = ToInt(Split(range, ':')[1])});
       }
     } else if (fields[0] == "E" && fields.size() == 5) {
       std::cout << Expression(*table, fields) << '\n';
