@@ -142,6 +142,7 @@ CASES = [
         S32,
         [{"S": s, "n": n, "k": k} for s, n, k in ((32, 40, 3), (1, 1, 100), (5, 0, 0), (7, 7, 7))],
         covers="X3",
+        compile_args=("--min", "n=0"),  # a dynamic int exports with a minimum of 2
     ),
     Case(
         "sizes_only",

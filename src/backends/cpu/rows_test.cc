@@ -124,7 +124,7 @@ TEST(Norms, EmptyAndNaN) {
 }
 
 // In f32 exactly what torch's three ops give; halves are rounded three times.
-TEST(Rope, MatchesEagerOps) {
+TEST(RopeKernel, MatchesEagerOps) {
   for (DType t : {DType::kF32, DType::kF16, DType::kBF16}) {
     auto round = [&](float v) {
       return t == DType::kF32 ? v : t == DType::kF16 ? F32FromF16(F16FromF32(v)) : F32FromBF16(BF16FromF32(v));
