@@ -183,6 +183,8 @@ Status Importer::AddUserInputs(Env& env) {
       const auto integer = spec.arg.integer();
       graph_->AddScalarInput(name, integer ? table().Int(*integer) : Expr());
       graph_->inputs.back().used = false;
+      specialised_.push_back(integer ? fmt::format("`{}` is fixed at {}", name, *integer)
+                                     : fmt::format("`{}` is fixed ({})", name, spec.arg.kind()));
       continue;
     }
     if (auto tensor = spec.arg.tensor()) {
@@ -251,6 +253,8 @@ Result<ImportResult> Importer::Run() {
   MarkUnusedInputs();
   ImportResult result;
   result.symbols = EntryPoints(*graph_);
+  LS_RETURN_IF_ERROR(FindSpecialisedDims(archive_, *graph_, input_by_path_, specialised_));
+  result.specialised = std::move(specialised_);
   result.graph = std::move(graph_);
   result.warnings = std::move(warnings_);
   return result;

@@ -86,6 +86,7 @@ class Importer {
   std::map<std::string, TensorId> weight_by_target_;
   std::map<std::string, uint32_t> input_by_path_;
   std::vector<std::string> warnings_;
+  std::vector<std::string> specialised_;
 };
 
 }  // namespace liveshape::import

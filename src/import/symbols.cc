@@ -247,6 +247,33 @@ Status ImportGuards(const pt2::Program& program, const std::map<std::string, uin
   return {};
 }
 
+Status FindSpecialisedDims(const pt2::Pt2Archive& archive, const ir::Graph& graph,
+                           const std::map<std::string, uint32_t>& input_by_path,
+                           std::vector<std::string>& specialised) {
+  auto it = archive.extras().find("liveshape.json");
+  if (it == archive.extras().end()) return {};
+  LS_ASSIGN_OR_RETURN(pt2::JsonDocument json, pt2::ParseJson(it->second, "extra/liveshape.json"));
+  const pt2::JsonAt root("extra/liveshape.json", json.root);
+  LS_ASSIGN_OR_RETURN(auto inputs, root.Find("inputs"));
+  if (!inputs) return {};
+  LS_ASSIGN_OR_RETURN(const pt2::JsonArray* list, inputs->Array());
+  for (size_t i = 0; i < list->size(); ++i) {
+    const pt2::JsonAt input = inputs->At(*list, i);
+    LS_ASSIGN_OR_RETURN(std::string name, pt2::ReadMember(input, "name", pt2::ReadString));
+    LS_ASSIGN_OR_RETURN(auto shape, input.Find("shape"));
+    auto found = input_by_path.find(name);
+    if (!shape || found == input_by_path.end() || graph.inputs[found->second].value == ir::kNoValue) continue;
+    const ir::Dims& dims = graph.type(graph.inputs[found->second].value).dims;
+    LS_ASSIGN_OR_RETURN(const pt2::JsonArray* sizes, shape->Array());
+    for (size_t d = 0; d < std::min(sizes->size(), dims.size()); ++d) {
+      const auto wanted = shape->At(*sizes, d).String();
+      if (wanted.ok() && dims[d].is_int())
+        specialised.push_back(fmt::format("`{}.{}` was to be {}, torch fixed it at {}", name, d, *wanted, dims[d].value()));
+    }
+  }
+  return {};
+}
+
 std::vector<SymbolRow> EntryPoints(const ir::Graph& graph) {
   std::vector<SymbolRow> rows;
   for (uint32_t s = 0; s < graph.table().symbols().size(); ++s) rows.push_back({s, {}});

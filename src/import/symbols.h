@@ -17,6 +17,11 @@ Status DeclareSymbols(const pt2::Pt2Archive& archive, const ImportOptions& optio
 Status ImportGuards(const pt2::Program& program, const std::map<std::string, uint32_t>& input_by_path,
                     ir::Graph& graph, std::vector<std::string>& warnings);
 
+// Dims that liveshape.save recorded with a name although the export holds a constant: torch specialised them.
+Status FindSpecialisedDims(const pt2::Pt2Archive& archive, const ir::Graph& graph,
+                           const std::map<std::string, uint32_t>& input_by_path,
+                           std::vector<std::string>& specialised);
+
 // Where each symbol enters through the graph's inputs.
 std::vector<SymbolRow> EntryPoints(const ir::Graph& graph);
 

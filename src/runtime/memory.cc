@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <string_view>
 
 namespace liveshape {
 namespace {
@@ -28,6 +29,34 @@ void FillPoison(std::byte* begin, std::byte* end, DType dtype, Poison kind) {
 }
 
 }  // namespace
+
+std::vector<uint32_t> ContextStates(const ir::Graph& graph) {
+  const auto users = graph.Users();
+  // True if every use of `value`, through views and in-place updates, is a bounded read by attention.
+  const auto bounded = [&](const auto& self, ir::ValueId value, int depth) -> bool {
+    if (depth > 32) return false;
+    for (const ir::Output& output : graph.outputs)
+      if (output.value == value) return false;
+    for (uint32_t n : users[value]) {
+      const ir::Node& node = graph.nodes[n];
+      bool limited = node.Has("limit") || (node.inputs.size() > 4 && node.inputs[4] != ir::kNoValue);
+      limited = limited && (node.inputs.size() < 4 || node.inputs[3] == ir::kNoValue);
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        if (node.inputs[i] != value) continue;
+        const bool context = std::string_view(node.op->name) == "attention" && (i == 1 || i == 2) && limited;
+        const bool follows = (node.op->view && i == 0) || node.op->in_place_input == static_cast<int>(i);
+        if (!context && !(follows && self(self, node.outputs[0], depth + 1))) return false;
+      }
+    }
+    return true;
+  };
+  std::vector<uint32_t> states;
+  for (uint32_t i = 0; i < graph.states.size(); ++i)
+    if (IsFloat(graph.states[i].dtype) && graph.states[i].result != graph.states[i].value &&
+        bounded(bounded, graph.states[i].value, 0))
+      states.push_back(i);
+  return states;
+}
 
 Status SessionMemory::Reserve(const ir::Graph& graph, const plan::Plan& plan) {
   LS_ASSIGN_OR_RETURN(arena_, Reservation::Make(plan.arena_bytes));
@@ -85,6 +114,11 @@ void SessionMemory::Poison(const plan::Plan& plan, std::span<const int64_t> bloc
     if (s.place != plan::Place::kArena) continue;
     FillPoison(bases_[i], bases_[i] + s.capacity, s.scratch ? DType::kF32 : s.dtype, kind);
   }
+}
+
+void SessionMemory::PoisonStates(const ir::Graph& graph, std::span<const uint32_t> states,
+                                 liveshape::Poison kind) {
+  for (uint32_t i : states) FillPoison(state(i), state(i) + state_bytes(i), graph.states[i].dtype, kind);
 }
 
 void SessionMemory::Trim(const plan::Plan& plan, std::span<const int64_t> block) {

@@ -12,6 +12,10 @@
 
 namespace liveshape {
 
+// States that are read only as keys or values of attention behind a limit: a KV cache. What lies beyond the
+// live context is never read, so a test may poison it.
+std::vector<uint32_t> ContextStates(const ir::Graph& graph);
+
 class SessionMemory {
  public:
   Status Reserve(const ir::Graph& graph, const plan::Plan& plan);
@@ -29,6 +33,8 @@ class SessionMemory {
 
   // Fills what no live element occupies: tails of slots beyond their live bytes, scratch, padding.
   void Poison(const plan::Plan& plan, std::span<const int64_t> block, liveshape::Poison kind);
+  // Fills states whose unwritten part nobody may read (ContextStates) as Poison does, after a reset.
+  void PoisonStates(const ir::Graph& graph, std::span<const uint32_t> states, liveshape::Poison kind);
   // Gives back every page that holds nothing between runs: all but the live part of the outputs.
   void Trim(const plan::Plan& plan, std::span<const int64_t> block);
 

@@ -32,6 +32,7 @@ struct Session::Impl {
   StepTimes times;
   std::atomic<bool> cancel{false};
   bool needs_reset = false;
+  std::vector<uint32_t> context_states;  // only where poison is asked for
   uint64_t plans_made = 1;
 
   const ir::Graph& graph() const { return artifact->graph(); }
@@ -63,6 +64,10 @@ Result<std::unique_ptr<Session>> Session::Create(std::shared_ptr<const Artifact>
     LS_RETURN_IF_ERROR(s.binding.Prepare(s.graph(), s.plan));
   }
   LS_RETURN_IF_ERROR(s.memory.Reserve(s.graph(), s.plan));
+  if (options.poison != Poison::kNone) {
+    s.context_states = ContextStates(s.graph());
+    s.memory.PoisonStates(s.graph(), s.context_states, options.poison);
+  }
   s.times.us.resize(s.plan.steps.size());
   s.times.calls.resize(s.plan.steps.size());
   for (size_t i = 0; i < s.plan.outputs.size(); ++i) {
@@ -287,6 +292,7 @@ Status Session::WriteState(std::string_view name, std::span<const std::byte> sou
 
 Status Session::ResetStates() {
   impl_->memory.ResetStates(impl_->graph());
+  impl_->memory.PoisonStates(impl_->graph(), impl_->context_states, impl_->options.poison);
   impl_->needs_reset = false;
   return {};
 }

@@ -56,8 +56,8 @@ struct JsonMember {
   Json value;
 };
 
-// The tree lies in a few large blocks with equal strings stored once, and goes in one piece: a tree of small
-// allocations held 3x the memory, and left the heap with holes for the rest of the compilation.
+// The tree lies in a few large blocks with equal strings stored once, and goes in one piece. As a tree of small
+// allocations, opening a 24-layer Qwen3 (4.4 MB of JSON) peaked at 34 MB instead of 25 and left holes in the heap.
 struct JsonDocument {
   Json root;
   std::unique_ptr<std::pmr::monotonic_buffer_resource> memory;
