@@ -1,5 +1,5 @@
 // One spelling for each thing: views composed, casts to the same dtype dropped, one-element constants as
-// immediates, products with a matrix as `linear`.
+// immediates.
 #include <bit>
 #include <cstring>
 

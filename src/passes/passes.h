@@ -39,6 +39,7 @@ Status RunPipeline(ir::Graph& graph, const PassOptions& options);
 // Clean-up
 Status EliminateDeadCode(ir::Graph& graph, const PassOptions& options);         // also unused constants
 Status EliminateCommonSubexpressions(ir::Graph& graph, const PassOptions& options);
+Status MatmulToLinear(ir::Graph& graph, const PassOptions& options);
 Status Canonicalise(ir::Graph& graph, const PassOptions& options);
 Status FoldConstants(ir::Graph& graph, const PassOptions& options);
 

@@ -7,6 +7,7 @@ namespace liveshape::passes {
 std::span<const Pass> Pipeline() {
   static constexpr Pass kPipeline[] = {
       {"eliminate dead code", EliminateDeadCode},
+      {"matmul to linear", MatmulToLinear},
       {"canonicalise", Canonicalise},
       {"eliminate common subexpressions", EliminateCommonSubexpressions},
       {"recognise SiLU", RecogniseSilu},
