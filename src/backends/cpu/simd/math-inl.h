@@ -29,6 +29,32 @@ HWY_INLINE V Horner(D d, V x, V sum, float next, Rest... rest) {
   return Horner(d, x, hn::MulAdd(sum, x, hn::Set(d, next)), rest...);
 }
 
+// Rounded to nearest: adding 1.5 * 2^23 leaves the integer in the low bits of the float. Half the
+// instructions of NearestInt, which in Highway 1.0.3 also repairs overflow. |v| < 2^22.
+template <class D>
+struct Nearest {
+  using V = hn::Vec<D>;
+  using VI = hn::Vec<hn::RebindToSigned<D>>;
+  V value;   // as a float
+  VI bits;   // 0x4B400000 + the integer
+  HWY_INLINE Nearest(D d, V v) {  // v = product + 1.5 * 2^23
+    bits = hn::BitCast(hn::RebindToSigned<D>(), v);
+    value = hn::Sub(v, hn::Set(d, 12582912.0f));
+  }
+  HWY_INLINE VI integer() const {
+    return hn::Sub(bits, hn::Set(hn::RebindToSigned<D>(), 0x4B400000));
+  }
+  HWY_INLINE V power_of_two(D d) const {  // 2^integer, for [-126, 127]; the shift drops 0x4B400000
+    const hn::RebindToSigned<D> di;
+    return hn::BitCast(d, hn::Add(hn::ShiftLeft<23>(bits), hn::Set(di, 0x3F800000)));
+  }
+};
+// round(x * scale)
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE Nearest<D> NearestProduct(D d, V x, float scale) {
+  return Nearest<D>(d, hn::MulAdd(x, hn::Set(d, scale), hn::Set(d, 12582912.0f)));
+}
+
 template <class D, class VI>
 HWY_INLINE hn::Vec<D> PowerOfTwo(D d, VI n) {  // n in [-126, 127]
   const hn::RebindToSigned<D> di;
@@ -37,10 +63,9 @@ HWY_INLINE hn::Vec<D> PowerOfTwo(D d, VI n) {  // n in [-126, 127]
 
 // x - n ln2 for n = round(x / ln2), in two parts: n * kLn2Hi is exact for |n| < 2^15.
 inline constexpr float kLn2Hi = 0.693359375f, kLn2Lo = -2.12194440e-4f, kLog2e = 1.44269504088896341f;
-template <class D, class V = hn::Vec<D>, class VI>
-HWY_INLINE V ReduceLn2(D d, V x, VI n) {
-  const V nf = hn::ConvertTo(d, n);
-  return hn::NegMulAdd(nf, hn::Set(d, kLn2Lo), hn::NegMulAdd(nf, hn::Set(d, kLn2Hi), x));
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V ReduceLn2(D d, V x, V n) {
+  return hn::NegMulAdd(n, hn::Set(d, kLn2Lo), hn::NegMulAdd(n, hn::Set(d, kLn2Hi), x));
 }
 
 // e^r - 1 on |r| <= ln2 / 2 (Cephes expf's polynomial).
@@ -67,38 +92,40 @@ HWY_INLINE V Clamped(D d, V x, float lo, float hi) {
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Exp(D d, V x) {
   const V c = Clamped(d, x, -104.0f, 89.0f);
-  const auto n = hn::NearestInt(hn::Mul(c, hn::Set(d, kLog2e)));
-  const V y = hn::Add(Expm1Reduced(d, ReduceLn2(d, c, n)), hn::Set(d, 1.0f));
-  return hn::IfThenElse(hn::IsNaN(x), x, ScaleByPowerOfTwo(d, y, n));
+  const auto n = NearestProduct(d, c, kLog2e);
+  const V y = hn::Add(Expm1Reduced(d, ReduceLn2(d, c, n.value)), hn::Set(d, 1.0f));
+  return hn::IfThenElse(hn::IsNaN(x), x, ScaleByPowerOfTwo(d, y, n.integer()));
 }
 
-// For softmax and attention: x <= 0 or NaN. Results below 2^-126 are 0. A third cheaper than Exp.
+// For softmax and attention: x <= 0 or NaN. Results below 2^-126 are 0.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V ExpNonPositive(D d, V x) {
   const V c = hn::Max(x, hn::Set(d, -87.33f));
-  const auto n = hn::NearestInt(hn::Mul(c, hn::Set(d, kLog2e)));
-  const V y = hn::Add(Expm1Reduced(d, ReduceLn2(d, c, n)), hn::Set(d, 1.0f));
-  const V e = hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.33f)), hn::Mul(y, PowerOfTwo(d, n)));
-  return hn::IfThenElse(hn::IsNaN(x), x, e);
+  const auto n = NearestProduct(d, c, kLog2e);
+  const V scale = n.power_of_two(d);
+  const V y = hn::MulAdd(Expm1Reduced(d, ReduceLn2(d, c, n.value)), scale, scale);
+  // Adding x - x turns NaN into NaN and changes nothing else (x - x of -inf is in the zeroed lanes).
+  const V kept = hn::Add(y, hn::Sub(x, x));
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.33f)), kept);
 }
 
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Exp2(D d, V x) {
   const V c = Clamped(d, x, -151.0f, 129.0f);
-  const auto n = hn::NearestInt(c);
-  const V r = hn::Mul(hn::Sub(c, hn::ConvertTo(d, n)), hn::Set(d, 0.693147180559945f));
+  const auto n = NearestProduct(d, c, 1.0f);
+  const V r = hn::Mul(hn::Sub(c, n.value), hn::Set(d, 0.693147180559945f));
   const V y = hn::Add(Expm1Reduced(d, r), hn::Set(d, 1.0f));
-  return hn::IfThenElse(hn::IsNaN(x), x, ScaleByPowerOfTwo(d, y, n));
+  return hn::IfThenElse(hn::IsNaN(x), x, ScaleByPowerOfTwo(d, y, n.integer()));
 }
 
 // 2^n (e^r - 1) + (2^n - 1), at half scale so that n = 128 does not overflow early. 2 ulp.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Expm1(D d, V x) {
   const V c = Clamped(d, x, -30.0f, 89.0f);
-  const auto n = hn::NearestInt(hn::Mul(c, hn::Set(d, kLog2e)));
+  const auto n = NearestProduct(d, c, kLog2e);
   const hn::RebindToSigned<D> di;
-  const V half_scale = PowerOfTwo(d, hn::Sub(n, hn::Set(di, 1)));
-  const V p = Expm1Reduced(d, ReduceLn2(d, c, n));
+  const V half_scale = PowerOfTwo(d, hn::Sub(n.integer(), hn::Set(di, 1)));
+  const V p = Expm1Reduced(d, ReduceLn2(d, c, n.value));
   const V half = hn::MulAdd(p, half_scale, hn::Sub(half_scale, hn::Set(d, 0.5f)));
   const V y = hn::Add(half, half);
   // NaN, and -0 and tiny x, where e^x - 1 = x.
@@ -188,21 +215,26 @@ HWY_INLINE V Silu(D d, V x) {
   return hn::Div(x, hn::Add(hn::Set(d, 1.0f), Exp(d, hn::Neg(x))));
 }
 
-// N. Juffa's erff: x + x P(x^2) near 0, 1 - e^Q(|x|) beyond 0.9277. 1 ulp.
+// N. Juffa's erff: x + x P(x^2) near 0, 1 - e^Q(|x|) beyond 0.9277. 1 ulp. NaN takes the near side.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Erf(D d, V x) {
-  const V a = hn::Min(hn::Abs(x), hn::Set(d, 4.0f));
-  const V s = hn::Mul(a, a);
+  const V magnitude = hn::Abs(x);
+  const V a = hn::Min(magnitude, hn::Set(d, 4.0f));
+  const V a2 = hn::Mul(a, a);
   V far = hn::MulAdd(a, hn::Set(d, -1.72853470e-5f), hn::Set(d, 3.83197126e-4f));
-  far = hn::MulAdd(far, s, hn::MulAdd(a, hn::Set(d, -3.88396438e-3f), hn::Set(d, 2.42546219e-2f)));
+  far = hn::MulAdd(far, a2, hn::MulAdd(a, hn::Set(d, -3.88396438e-3f), hn::Set(d, 2.42546219e-2f)));
   far = Horner(d, a, far, -1.06777877e-1f, -6.34846687e-1f, -1.28717512e-1f);
-  far = hn::NegMulAdd(a, hn::Set(d, 1.0f), hn::Mul(far, a));
-  far = hn::Sub(hn::Set(d, 1.0f), ExpNonPositive(d, far));
-  V near = Horner(d, s, hn::Set(d, -5.96761703e-4f), 4.99119423e-3f, -2.67681349e-2f,
+  far = hn::MulSub(far, a, a);
+  // e^far for far in [-17, 0]: nothing to clamp.
+  const auto n = NearestProduct(d, far, kLog2e);
+  const V scale = n.power_of_two(d);
+  const V one = hn::Set(d, 1.0f);
+  far = hn::Sub(one, hn::MulAdd(Expm1Reduced(d, ReduceLn2(d, far, n.value)), scale, scale));
+  const V x2 = hn::Mul(x, x);
+  V near = Horner(d, x2, hn::Set(d, -5.96761703e-4f), 4.99119423e-3f, -2.67681349e-2f,
                   1.12819925e-1f, -3.76125336e-1f, 1.28379166e-1f);
-  near = hn::MulAdd(near, a, a);
-  const V y = hn::IfThenElse(hn::Gt(a, hn::Set(d, 0.927734375f)), far, near);
-  return hn::IfThenElse(hn::IsNaN(x), x, hn::CopySign(y, x));
+  near = hn::MulAdd(near, x, x);
+  return hn::IfThenElse(hn::Gt(magnitude, hn::Set(d, 0.927734375f)), hn::CopySign(far, x), near);
 }
 
 template <class D, class V = hn::Vec<D>>
@@ -225,8 +257,8 @@ HWY_INLINE V GeluTanh(D d, V x) {
 template <int kPhase, class D, class V = hn::Vec<D>>
 HWY_INLINE V SinOrCos(D d, V x) {
   const hn::RebindToSigned<D> di;
-  const auto q = hn::NearestInt(hn::Mul(x, hn::Set(d, 0.63661977236758134f)));
-  const V qf = hn::ConvertTo(d, q);
+  const auto q = NearestProduct(d, x, 0.63661977236758134f);
+  const V qf = q.value;
 #if HWY_NATIVE_FMA
   constexpr float kLimit = 1e5f;
   V r = hn::NegMulAdd(qf, hn::Set(d, 0x1.921fb6p+0f), x);
@@ -245,7 +277,7 @@ HWY_INLINE V SinOrCos(D d, V x) {
       hn::Mul(Horner(d, s, hn::Set(d, 2.443315711809948e-5f), -1.388731625493765e-3f,
                      4.166664568298827e-2f), s), s,
       hn::MulAdd(s, hn::Set(d, -0.5f), hn::Set(d, 1.0f)));
-  const auto quadrant = hn::Add(q, hn::Set(di, kPhase));
+  const auto quadrant = hn::Add(q.bits, hn::Set(di, kPhase));  // the low two bits count
   const auto odd = hn::RebindMask(d, hn::Ne(hn::And(quadrant, hn::Set(di, 1)), hn::Zero(di)));
   const V sign = hn::BitCast(d, hn::ShiftLeft<30>(hn::And(quadrant, hn::Set(di, 2))));
   V y = hn::Xor(hn::IfThenElse(odd, cosine, sine), sign);
