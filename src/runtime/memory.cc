@@ -69,6 +69,18 @@ Status SessionMemory::Reserve(const ir::Graph& graph, const plan::Plan& plan) {
     total = (total + bytes + kStateAlignment - 1) / kStateAlignment * kStateAlignment;
   }
   LS_ASSIGN_OR_RETURN(states_, Reservation::Make(total));
+  // Addresses only: no page is touched unless an input comes unaligned.
+  size_t staged = 0;
+  for (const ir::Input& input : graph.inputs) {
+    staging_offset_.push_back(staged);
+    if (input.value == ir::kNoValue) continue;
+    const ir::TensorType& type = graph.type(input.value);
+    const int64_t most = graph.table().Bounds(sym::Product(graph.table(), type.dims)).hi;
+    constexpr int64_t kMost = int64_t{1} << 40;
+    if (most > 0 && most < kMost) staged += (static_cast<size_t>(most) * SizeOf(type.dtype) + 63) / 64 * 64;
+  }
+  staging_offset_.push_back(staged);
+  LS_ASSIGN_OR_RETURN(staging_, Reservation::Make(staged));
   for (const plan::Storage& s : plan.storages) {
     std::byte* base = nullptr;
     if (s.place == plan::Place::kArena) base = arena_.data() + s.offset;
@@ -86,6 +98,17 @@ int64_t SessionMemory::FirstMoved(std::span<std::byte* const> bases) const {
   for (size_t i = 0; i < fixed_.size(); ++i)
     if (fixed_[i] != nullptr && bases[i] != fixed_[i]) return static_cast<int64_t>(i);
   return -1;
+}
+
+Result<std::byte*> SessionMemory::Borrow(size_t input, const TensorRef& tensor) {
+  auto* data = static_cast<std::byte*>(tensor.data);
+  if (IsAligned(data, tensor.dtype)) return data;
+  const size_t bytes = tensor.bytes();
+  if (bytes > staging_offset_[input + 1] - staging_offset_[input])
+    return InvalidArgument("run: input {} is not aligned to its elements and has no finite bound to copy it within; "
+                           "align it to {} bytes", input, SizeOf(tensor.dtype));
+  std::memcpy(staging_.data() + staging_offset_[input], data, bytes);
+  return staging_.data() + staging_offset_[input];
 }
 
 void SessionMemory::ResetStates(const ir::Graph& graph) {

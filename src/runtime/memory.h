@@ -12,6 +12,10 @@
 
 namespace liveshape {
 
+inline bool IsAligned(const void* data, DType dtype) {
+  return reinterpret_cast<uintptr_t>(data) % SizeOf(dtype) == 0;
+}
+
 // States that are read only as keys or values of attention behind a limit: a KV cache. What lies beyond the
 // live context is never read, so a test may poison it.
 std::vector<uint32_t> ContextStates(const ir::Graph& graph);
@@ -25,6 +29,10 @@ class SessionMemory {
   void RestoreBase(plan::StorageId storage) { bases_[storage] = fixed_[storage]; }
   // Index of the first storage (arena, constant, state) whose address changed since Reserve; -1: none.
   int64_t FirstMoved(std::span<std::byte* const> bases) const;
+
+  // An input as kernels may read it: the caller's own memory if its elements are aligned there, else a copy
+  // in memory reserved for that. Kernels thus need no unaligned scalar access.
+  Result<std::byte*> Borrow(size_t input, const TensorRef& tensor);
 
   std::byte* state(size_t i) const { return states_.data() + state_offset_[i]; }
   size_t state_bytes(size_t i) const { return state_size_[i]; }
@@ -41,8 +49,9 @@ class SessionMemory {
   const Reservation& arena() const { return arena_; }
 
  private:
-  Reservation arena_, states_;
+  Reservation arena_, states_, staging_;
   std::vector<size_t> state_offset_, state_size_;
+  std::vector<size_t> staging_offset_;  // one more than inputs: the last is the end
   std::vector<std::byte*> bases_, fixed_;
 };
 

@@ -40,7 +40,8 @@ struct Session::Impl {
   Status Run(std::span<const TensorRef> inputs, std::span<TensorRef> outputs);
   Status Execute();
   void SetOutputDims();
-  void BorrowInputs(std::span<const TensorRef> inputs);
+  Status BorrowInputs(std::span<const TensorRef> inputs);
+  bool WritesToCaller(size_t output, const TensorRef& given) const;
   void CheckContract(const AllocationScope& scope, const char* where);
   void Inject(const char* fault);
   size_t StageEnd(size_t begin) const;
@@ -143,10 +144,19 @@ Status Session::Impl::Bind(std::span<const TensorRef> inputs) {
   return {};
 }
 
-void Session::Impl::BorrowInputs(std::span<const TensorRef> inputs) {
+Status Session::Impl::BorrowInputs(std::span<const TensorRef> inputs) {
   for (size_t i = 0; i < inputs.size(); ++i)
-    if (plan.input_storage[i] != plan::kNoStorage)
-      memory.bases()[plan.input_storage[i]] = static_cast<std::byte*>(inputs[i].data);
+    if (plan.input_storage[i] != plan::kNoStorage) {
+      LS_ASSIGN_OR_RETURN(memory.bases()[plan.input_storage[i]], memory.Borrow(i, inputs[i]));
+    }
+  return {};
+}
+
+// An output goes straight to the caller where its slot is its own and elements are aligned there.
+bool Session::Impl::WritesToCaller(size_t i, const TensorRef& given) const {
+  const plan::PlannedOutput& output = plan.outputs[i];
+  return given.data && output.redirectable && output.operand.storage != plan::kNoStorage &&
+         IsAligned(given.data, output.operand.dtype);
 }
 
 size_t Session::Impl::StageEnd(size_t begin) const {
@@ -191,13 +201,12 @@ Status Session::Impl::Run(std::span<const TensorRef> inputs, std::span<TensorRef
   }
   AllocationScope scope;
   const auto start = Clock::now();
-  BorrowInputs(inputs);
+  LS_RETURN_IF_ERROR(BorrowInputs(inputs));
   bool changed = false;
   LS_RETURN_IF_ERROR(binding.BindHostValues(inputs, memory, &changed));
   if (changed) SetOutputDims();
-  // An output goes straight to the caller where its slot is its own.
   for (size_t i = 0; i < caller.size(); ++i)
-    if (caller[i].data && plan.outputs[i].redirectable && plan.outputs[i].operand.storage != plan::kNoStorage)
+    if (WritesToCaller(i, caller[i]))
       memory.bases()[plan.outputs[i].operand.storage] = static_cast<std::byte*>(caller[i].data);
   Inject("allocate");
   Status status = Execute();
@@ -211,7 +220,7 @@ Status Session::Impl::Run(std::span<const TensorRef> inputs, std::span<TensorRef
     if (fits) std::copy(outputs[i].dims.begin(), outputs[i].dims.end(), out.dims.begin());
     else out.dims = outputs[i].dims;
     if (given == nullptr) out.data = outputs[i].data;
-    else if (!plan.outputs[i].redirectable || plan.outputs[i].operand.storage == plan::kNoStorage)
+    else if (!WritesToCaller(i, out))
       std::memcpy(given, outputs[i].data, outputs[i].bytes());
   }
   LS_RETURN_IF_ERROR(std::move(status));
