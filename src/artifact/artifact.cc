@@ -71,8 +71,7 @@ TensorRef TensorRef::Of(const float* data, std::initializer_list<int64_t> dims) 
 
 Artifact::~Artifact() = default;
 
-Result<std::shared_ptr<const Artifact>> Artifact::FromGraph(std::unique_ptr<ir::Graph> graph) {
-  LS_RETURN_IF_ERROR(ir::Verify(*graph));
+std::shared_ptr<Artifact> Artifact::Describe(std::unique_ptr<ir::Graph> graph) {
   std::shared_ptr<Artifact> artifact(new Artifact());
   artifact->symbols_ = DescribeSymbols(*graph);
   for (const ir::Input& input : graph->inputs)
@@ -80,7 +79,12 @@ Result<std::shared_ptr<const Artifact>> Artifact::FromGraph(std::unique_ptr<ir::
   for (const ir::Output& output : graph->outputs)
     artifact->outputs_.push_back(DescribePort(*graph, output));
   artifact->graph_ = std::move(graph);
-  return std::shared_ptr<const Artifact>(std::move(artifact));
+  return artifact;
+}
+
+Result<std::shared_ptr<const Artifact>> Artifact::FromGraph(std::unique_ptr<ir::Graph> graph) {
+  LS_RETURN_IF_ERROR(ir::Verify(*graph));
+  return std::shared_ptr<const Artifact>(Describe(std::move(graph)));
 }
 
 Result<std::shared_ptr<const Artifact>> Artifact::Load(std::span<const std::byte> bytes,
@@ -90,10 +94,9 @@ Result<std::shared_ptr<const Artifact>> Artifact::Load(std::span<const std::byte
   LS_ASSIGN_OR_RETURN(auto graph, artifact::LoadGraph(bytes, std::move(owner), &info));
   LS_ASSIGN_OR_RETURN(const size_t copied,
                       artifact::BindExternals(*graph, options.external_constants));
-  LS_ASSIGN_OR_RETURN(auto artifact, FromGraph(std::move(graph)));
-  // Nobody else has it yet.
-  const_cast<Artifact&>(*artifact).copied_constant_bytes_ = info.copied_constant_bytes + copied;
-  return artifact;
+  std::shared_ptr<Artifact> artifact = Describe(std::move(graph));
+  artifact->copied_constant_bytes_ = info.copied_constant_bytes + copied;
+  return std::shared_ptr<const Artifact>(std::move(artifact));
 }
 
 Result<std::shared_ptr<const Artifact>> Artifact::Load(const std::string& path,
