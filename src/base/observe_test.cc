@@ -38,13 +38,14 @@ class Observe : public testing::Test {
 };
 
 TEST_F(Observe, EveryAllocatorCountsOnce) {
-  if (kThreadSanitizer) GTEST_SKIP() << "its hooks see malloc and operator new only";
   AllocationScope scope;
   uint64_t expected = 0;
   const auto counts = [&](const char* what) {
     const uint64_t seen = scope.count();
     const AllocationPause pause;
-    EXPECT_EQ(seen, expected) << what;
+    // TSan's hooks see malloc and operator new for sure, the others by version: never more than happened.
+    if (kThreadSanitizer) EXPECT_LE(seen, expected) << what;
+    else EXPECT_EQ(seen, expected) << what;
   };
   void* p = malloc(10);
   Keep(p);
