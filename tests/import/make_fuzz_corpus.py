@@ -1,4 +1,5 @@
-"""Writes fuzz/corpus/pt2: real archives of a few KB, without pickles and this machine's paths.
+"""Writes fuzz/corpus/pt2_fuzz: real archives of a few KB, without pickles and this machine's
+paths, and two model.json alone.
 
 python tests/import/make_fuzz_corpus.py    (from .venv; only when the format changes)
 """
@@ -11,7 +12,7 @@ import zipfile
 import torch
 from test_pt2_reader import R, S, fn, program
 
-CORPUS = pathlib.Path(__file__).parents[2] / "fuzz/corpus/pt2"
+CORPUS = pathlib.Path(__file__).parents[2] / "fuzz/corpus/pt2_fuzz"
 LEFT_OUT = ("sample_inputs", ".data/", "byteorder")  # torch's writer adds the last two by itself
 
 
@@ -69,8 +70,11 @@ def main():
     for name, ep in PROGRAMS.items():
         with zipfile.ZipFile(CORPUS / name, "w", zipfile.ZIP_STORED) as archive:
             for path, data in members(ep):
-                archive.writestr(f"m/{path}", data)
-            archive.writestr("m/byteorder", b"little")
+                archive.writestr(zipfile.ZipInfo(f"m/{path}"), data)  # the same bytes every time
+            archive.writestr(zipfile.ZipInfo("m/byteorder"), b"little")
+    for name in ("cond", "kinds"):
+        document = dict(members(PROGRAMS[name]))["models/model.json"]
+        (CORPUS / f"{name}.json").write_bytes(document)
     # One as torch's own writer lays it out: data descriptors and padding to 64 bytes.
     writer = torch._C.PyTorchFileWriter(str(CORPUS / "descriptors"))
     for path, data in members(PROGRAMS["state"]):
