@@ -177,12 +177,17 @@ Status Importer::AddUserInputs(Env& env) {
   for (const pt2::InputSpec& spec : program.input_specs) {
     if (spec.kind != pt2::InputKind::kUserInput && spec.kind != pt2::InputKind::kConstantInput) continue;
     const std::string name = spec.path.empty() ? std::string(spec.arg.value_name()) : spec.path;
-    input_by_path_[name] = static_cast<uint32_t>(graph_->inputs.size());
+    const auto integer = spec.arg.integer();
+    const bool dropped = spec.kind == pt2::InputKind::kConstantInput && !integer;
+    flat_inputs_.push_back(dropped ? kNoInput : static_cast<uint32_t>(graph_->inputs.size()));
+    if (!dropped) input_by_path_[name] = flat_inputs_.back();
     if (spec.kind == pt2::InputKind::kConstantInput) {
-      // Takes a position in the call; the graph does not depend on it.
-      const auto integer = spec.arg.integer();
-      graph_->AddScalarInput(name, integer ? table().Int(*integer) : Expr());
-      graph_->inputs.back().used = false;
+      // The graph does not depend on it. An integer keeps its place in the call and must be repeated; a
+      // flag, a string or None has no tensor to stand for it.
+      if (integer) {
+        graph_->AddScalarInput(name, table().Int(*integer));
+        graph_->inputs.back().used = false;
+      }
       specialised_.push_back(integer ? fmt::format("`{}` is fixed at {}", name, *integer)
                                      : fmt::format("`{}` is fixed ({})", name, spec.arg.kind()));
       continue;
@@ -212,7 +217,9 @@ Status Importer::AddOutputs(Env& env) {
       auto it = weight_by_target_.find(spec.target);
       if (it == weight_by_target_.end()) return DataLoss("mutation of unknown buffer `{}`", spec.target);
       LS_ASSIGN_OR_RETURN(ir::ValueId value, ReadTensor(env, spec.arg.value_name()));
-      graph_->states[state_bases_.at(store_.BaseOf(it->second))].result = value;
+      const auto state = state_bases_.find(store_.BaseOf(it->second));
+      if (state == state_bases_.end()) return Internal("`{}` is written but is not a state", spec.target);
+      graph_->states[state->second].result = value;
       continue;
     }
     if (spec.kind == pt2::OutputKind::kUserInputMutation)
@@ -247,7 +254,7 @@ Result<ImportResult> Importer::Run() {
   Env env{archive_.program().graph, {}, {}};
   LS_RETURN_IF_ERROR(AddWeights(env));
   LS_RETURN_IF_ERROR(AddUserInputs(env));
-  LS_RETURN_IF_ERROR(ImportGuards(archive_.program(), input_by_path_, *graph_, warnings_));
+  LS_RETURN_IF_ERROR(ImportGuards(archive_.program(), input_by_path_, flat_inputs_, *graph_, warnings_));
   LS_RETURN_IF_ERROR(ImportNodes(env));
   LS_RETURN_IF_ERROR(AddOutputs(env));
   MarkUnusedInputs();

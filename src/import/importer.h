@@ -85,6 +85,7 @@ class Importer {
   std::map<uint32_t, uint32_t> state_bases_;            // base -> state
   std::map<std::string, TensorId> weight_by_target_;
   std::map<std::string, uint32_t> input_by_path_;
+  std::vector<uint32_t> flat_inputs_;  // by position in the call: the graph's input, or kNoInput
   std::vector<std::string> warnings_;
   std::vector<std::string> specialised_;
 };

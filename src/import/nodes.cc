@@ -283,9 +283,9 @@ Status Importer::ImportScalarNode(Env& env, const pt2::Node& node, const std::st
 
 // item() of an integer input or state is a host value: known before the first kernel.
 Status Importer::ImportItem(Env& env, const pt2::Node& node) {
-  const std::string out(node.outputs.at(0).value_name());
-  LS_ASSIGN_OR_RETURN(Expr symbol, Scalar(env, out));
-  LS_ASSIGN_OR_RETURN(ir::ValueId x, ReadTensor(env, node.inputs.at(0).arg.tensor().value_or("")));
+  if (node.outputs.empty() || node.inputs.empty()) return DataLoss("item() without an operand or a result");
+  LS_ASSIGN_OR_RETURN(Expr symbol, Scalar(env, node.outputs[0].value_name()));
+  LS_ASSIGN_OR_RETURN(ir::ValueId x, ReadTensor(env, node.inputs[0].arg.tensor().value_or("")));
   const std::vector<uint32_t> producers = graph_->Producers();
   std::vector<uint32_t> chain;
   ir::ValueId root = x;
@@ -392,7 +392,8 @@ Status Importer::BindOutputs(Env& env, const pt2::Node& node, const std::vector<
       LS_ASSIGN_OR_RETURN(ops::AtenCall call, MakeCall(*scope, *origin, target));
       std::vector<ir::ValueId> again = ops::FindForm(target)->build(call);
       if (!call.ok()) return call.status();
-      return again.at(i);
+      if (i >= again.size()) return Internal("a view that gave {} outputs gave {} again", i + 1, again.size());
+      return again[i];
     });
   }
   return {};
@@ -409,11 +410,12 @@ Status Importer::ImportAten(Env& env, const pt2::Node& node, const std::string& 
     return Unsupported("argument `{}` is not served", unread[0]);
   if (functional.empty()) return BindOutputs(env, node, values);
 
-  const std::string_view self = node.inputs.at(0).arg.tensor().value_or("");
+  if (node.inputs.empty() || values.empty()) return DataLoss("an in-place op without an operand or a result");
+  const std::string_view self = node.inputs[0].arg.tensor().value_or("");
   auto it = env.tensors.find(self);
   if (it == env.tensors.end()) return DataLoss("`{}` is not defined", self);
   const TensorId written = it->second;
-  LS_RETURN_IF_ERROR(store_.Write(call, written, values.at(0)));
+  LS_RETURN_IF_ERROR(store_.Write(call, written, values[0]));
   for (const pt2::Arg& out : node.outputs)
     if (out.tensor()) env.tensors[std::string(*out.tensor())] = written;
   return {};

@@ -137,6 +137,8 @@ Status DeclareSymbols(const pt2::Pt2Archive& archive, const ImportOptions& optio
   }
   MarkHostValues(program.graph, symbols);
   for (const auto& [name, d] : symbols)
+    if (d.lo > d.hi) return DataLoss("symbol `{}` has an empty range [{}, {}]", name, d.lo, d.hi);
+  for (const auto& [name, d] : symbols)
     table.Symbol({.name = name, .lo = d.lo, .hi = d.hi, .stage = d.stage, .display = d.display});
   return {};
 }
@@ -213,14 +215,14 @@ bool IsTracingArtefact(sym::Table& table, std::string_view code, const sym::Leaf
 }  // namespace
 
 Status ImportGuards(const pt2::Program& program, const std::map<std::string, uint32_t>& input_by_path,
-                    ir::Graph& graph, std::vector<std::string>& warnings) {
+                    const std::vector<uint32_t>& flat_inputs, ir::Graph& graph, std::vector<std::string>& warnings) {
   auto resolve = [&](std::string_view text) -> std::optional<Expr> {
     auto leaf = ReadLeaf(text);
     if (!leaf || leaf->keys.empty()) return std::nullopt;
     const ir::Input* input = nullptr;
     if (leaf->keys[0] == "flat_args" && leaf->keys.size() == 2) {
       const auto index = std::strtoull(leaf->keys[1].c_str(), nullptr, 10);
-      if (index < graph.inputs.size()) input = &graph.inputs[index];
+      if (index < flat_inputs.size() && flat_inputs[index] != kNoInput) input = &graph.inputs[flat_inputs[index]];
     } else {
       std::string path;
       for (const std::string& key : leaf->keys) path += (path.empty() ? "" : ".") + key;

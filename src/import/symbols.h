@@ -13,9 +13,11 @@ namespace liveshape::import {
 // ranges, so they must not widen later.
 Status DeclareSymbols(const pt2::Pt2Archive& archive, const ImportOptions& options, sym::Table& table);
 
-// "tokens.1" -> dim 1 of that input's type; for guards and messages.
+inline constexpr uint32_t kNoInput = ~0u;
+
+// Guards name sizes by path (`L['d']['x'].size()[0]`) or by position in the call (`L['flat_args'][1]...`).
 Status ImportGuards(const pt2::Program& program, const std::map<std::string, uint32_t>& input_by_path,
-                    ir::Graph& graph, std::vector<std::string>& warnings);
+                    const std::vector<uint32_t>& flat_inputs, ir::Graph& graph, std::vector<std::string>& warnings);
 
 // Dims that liveshape.save recorded with a name although the export holds a constant: torch specialised them.
 Status FindSpecialisedDims(const pt2::Pt2Archive& archive, const ir::Graph& graph,

@@ -7,9 +7,7 @@ namespace liveshape::cpu {
 namespace {
 
 // Where sizes, strides and offset lie among the node's params.
-struct Places : Prepared {
-  size_t sizes = 0, strides = 0, offset = 0;
-};
+struct Places : Prepared { size_t sizes = 0, strides = 0, offset = 0; };
 
 Status Run(const KernelArgs& args) {
   const View &base = args.in(0), &source = args.in(1), &y = args.out(0);
@@ -25,7 +23,8 @@ Status Run(const KernelArgs& args) {
   }
   const int64_t numel = y.numel();
   if (!empty && (lowest < 0 || highest >= numel)) {
-    return OutOfRange("a write to elements {} to {} of a tensor of {} elements", lowest, highest, numel);
+    return OutOfRange("a write to elements {} to {} of a tensor of {} elements", lowest, highest,
+                      numel);
   }
   const size_t size = SizeOf(y.dtype);
   if (!args.in_place) StridedCopy(base, y.data, args.pool);

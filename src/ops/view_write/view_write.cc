@@ -23,8 +23,8 @@ std::vector<ValueId> Scatter(AtenCall& c, const char* view_target) {
   ValueId base = c.Tensor("self"), source = c.Tensor("src");
   if (!c.ok()) return {base};
   std::vector<ValueId> view = FindForm(view_target)->build(c);
-  if (!c.ok()) return {base};
-  return {WriteThroughView(c, base, view.at(0), source)};
+  if (!c.ok() || view.empty()) return {base};
+  return {WriteThroughView(c, base, view[0], source)};
 }
 
 std::vector<ValueId> SliceScatter(AtenCall& c) { return Scatter(c, "aten.slice.Tensor"); }
