@@ -46,9 +46,7 @@ double Best(F&& f) {
   return best;
 }
 
-struct Machine {
-  double flops, bytes;
-};
+struct Machine { double flops, bytes; };
 
 Machine Measure(ThreadPool& pool) {
   constexpr int64_t kRounds = 200'000;
@@ -87,8 +85,12 @@ GemmTime TimeGemm(int64_t m, int64_t n, int64_t k, ThreadPool& pool, DType dtype
   if (dtype == DType::kF32) b = Random(b_bytes / 4);
   GemmCall call;
   call.m = m, call.n = n, call.k = k;
-  call.a = {.data = reinterpret_cast<const std::byte*>(a.data()), .dtype = dtype, .rank = 1,
-            .dims = &call.m, .strides = &call.k, .k_stride = 1};
+  call.a = {.data = reinterpret_cast<const std::byte*>(a.data()),
+            .dtype = dtype,
+            .rank = 1,
+            .dims = &call.m,
+            .strides = &call.k,
+            .k_stride = 1};
   call.b = {.data = reinterpret_cast<const std::byte*>(b.data()), .dtype = dtype, .panels = true};
   call.c = reinterpret_cast<std::byte*>(c.data());
   call.c_dtype = dtype;
@@ -98,14 +100,16 @@ GemmTime TimeGemm(int64_t m, int64_t n, int64_t k, ThreadPool& pool, DType dtype
 }
 
 void Gemms(const Machine& machine, ThreadPool& pool) {
-  std::printf("\nmatmul, weights in panels\n%-28s %10s %10s %9s %9s\n", "M x N x K", "us", "GFLOP/s", "of FMA",
-              "of read");
+  std::printf("\nmatmul, weights in panels\n%-28s %10s %10s %9s %9s\n", "M x N x K", "us",
+              "GFLOP/s", "of FMA", "of read");
   const auto line = [&](int64_t m, int64_t n, int64_t k, DType dtype = DType::kF32) {
     const GemmTime t = TimeGemm(m, n, k, pool, dtype);
     const double flops = 2.0 * m * n * k / t.seconds;
     char name[64];
     std::snprintf(name, sizeof(name), "%ld x %ld x %ld %s", m, n, k,
-                  dtype == DType::kF32 ? "" : dtype == DType::kF16 ? "f16" : "bf16");
+                  dtype == DType::kF32   ? ""
+                  : dtype == DType::kF16 ? "f16"
+                                         : "bf16");
     std::printf("%-28s %10.1f %10.1f %8.1f%% %8.1f%%\n", name, t.seconds * 1e6, flops / 1e9,
                 100 * flops / machine.flops, 100 * t.bytes / t.seconds / machine.bytes);
   };
@@ -120,33 +124,48 @@ void Gemms(const Machine& machine, ThreadPool& pool) {
   for (int64_t m : {2, 4, 8, 16}) line(m, 8192, 8192);
   line(4, 8192, 8192, DType::kBF16);
   std::printf("sweep of M\n");
-  for (int64_t m : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 20, 24, 31, 32, 33, 48, 64, 96,
-                    128, 144, 145, 192, 256, 289, 384, 512}) {
+  for (int64_t m : {1,  2,  3,  4,  5,  6,  7,  8,  9,  10,  11,  12,  13,  14,  15,  16,  17,
+                    18, 20, 24, 31, 32, 33, 48, 64, 96, 128, 144, 145, 192, 256, 289, 384, 512}) {
     line(m, 1024, 1024);
   }
 }
 
 void Attention(const Machine& machine, ThreadPool& pool) {
-  std::printf("\nattention, f32\n%-44s %10s %10s %9s %9s\n", "", "us", "GFLOP/s", "of FMA", "of read");
-  const auto line = [&](const char* what, int64_t h, int64_t g, int64_t s, int64_t t, int64_t d, bool causal) {
+  std::printf("\nattention, f32\n%-44s %10s %10s %9s %9s\n", "", "us", "GFLOP/s", "of FMA",
+              "of read");
+  const auto line = [&](const char* what, int64_t h, int64_t g, int64_t s, int64_t t, int64_t d,
+                        bool causal) {
     const std::vector<float> q = Random(h * s * d), k = Random(g * t * d), v = Random(g * t * d);
     std::vector<float> out(h * s * d);
     const int64_t q_dims[] = {1, h, s, d}, q_strides[] = {h * s * d, s * d, d, 1};
     const int64_t k_dims[] = {1, g, t, d}, k_strides[] = {g * t * d, t * d, d, 1};
     const auto view = [](const std::vector<float>& x, const int64_t* dims, const int64_t* strides) {
-      return View{.data = reinterpret_cast<std::byte*>(const_cast<float*>(x.data())), .dtype = DType::kF32,
-                  .rank = 4, .dims = dims, .strides = strides};
+      return View{.data = reinterpret_cast<std::byte*>(const_cast<float*>(x.data())),
+                  .dtype = DType::kF32,
+                  .rank = 4,
+                  .dims = dims,
+                  .strides = strides};
     };
-    const View vq = view(q, q_dims, q_strides), vk = view(k, k_dims, k_strides), vv = view(v, k_dims, k_strides),
-               vo = view(out, q_dims, q_strides);
-    const AttentionCall call = {.q = &vq, .k = &vk, .v = &vv, .mask = nullptr, .row_limits = nullptr, .out = &vo,
-                                .scale = 0.125f, .has_limit = causal, .limit = t - s + 1,
+    const View vq = view(q, q_dims, q_strides), vk = view(k, k_dims, k_strides),
+               vv = view(v, k_dims, k_strides), vo = view(out, q_dims, q_strides);
+    const AttentionCall call = {.q = &vq,
+                                .k = &vk,
+                                .v = &vv,
+                                .mask = nullptr,
+                                .row_limits = nullptr,
+                                .out = &vo,
+                                .scale = 0.125f,
+                                .has_limit = causal,
+                                .limit = t - s + 1,
                                 .all_masked = AllMasked::kZero};
     std::vector<float> scratch(int64_t{16} << 20);
     auto* bytes = reinterpret_cast<std::byte*>(scratch.data());
     const bool decode = FitsDecode(call);
     const double seconds = Best([&] {
-      if (decode) DecodeAttention(call, pool, bytes); else BlockedAttention(call, pool, bytes);
+      if (decode)
+        DecodeAttention(call, pool, bytes);
+      else
+        BlockedAttention(call, pool, bytes);
     });
     double pairs = 0;
     for (int64_t i = 0; i < s; ++i) pairs += causal ? t - s + 1 + i : t;
@@ -177,8 +196,8 @@ int main(int argc, char** argv) {
   }
   ThreadPool pool(cpu::cpu_time ? 1 : threads);
   const cpu::Machine machine = cpu::Measure(pool);
-  std::printf("%s, %d threads: %.1f GFLOP/s of multiply-add, %.1f GB/s of reading\n", Name(cpu::BestIsa()),
-              pool.size(), machine.flops / 1e9, machine.bytes / 1e9);
+  std::printf("%s, %d threads: %.1f GFLOP/s of multiply-add, %.1f GB/s of reading\n",
+              Name(cpu::BestIsa()), pool.size(), machine.flops / 1e9, machine.bytes / 1e9);
   cpu::Gemms(machine, pool);
   cpu::Attention(machine, pool);
   return 0;

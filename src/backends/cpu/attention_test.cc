@@ -32,9 +32,11 @@ struct Tensor {
   std::vector<std::byte> bytes;
   View view;
 
-  Tensor(DType dtype, std::vector<int64_t> sizes, std::vector<int> order = {}) : dims(std::move(sizes)), dtype(dtype) {
+  Tensor(DType dtype, std::vector<int64_t> sizes, std::vector<int> order = {})
+      : dims(std::move(sizes)), dtype(dtype) {
     strides.resize(dims.size());
-    if (order.empty()) for (size_t i = 0; i < dims.size(); ++i) order.push_back(static_cast<int>(i));
+    if (order.empty())
+      for (size_t i = 0; i < dims.size(); ++i) order.push_back(static_cast<int>(i));
     int64_t numel = 1;
     for (size_t i = dims.size(); i-- > 0;) strides[order[i]] = numel, numel *= dims[order[i]];
     bytes.resize(numel * SizeOf(dtype) + 8);
@@ -42,25 +44,32 @@ struct Tensor {
   }
   Tensor(const Tensor&) = delete;
   void Bind() {
-    view = {.data = bytes.data(), .dtype = dtype, .rank = static_cast<int>(dims.size()),
-            .dims = dims.data(), .strides = strides.data()};
+    view = {.data = bytes.data(),
+            .dtype = dtype,
+            .rank = static_cast<int>(dims.size()),
+            .dims = dims.data(),
+            .strides = strides.data()};
   }
   int64_t At(int64_t a, int64_t b, int64_t c, int64_t d) const {
-    return a * strides[0] + b * strides[1] + c * strides[2] + (strides.size() > 3 ? d * strides[3] : 0);
+    return a * strides[0] + b * strides[1] + c * strides[2] +
+           (strides.size() > 3 ? d * strides[3] : 0);
   }
   void Set(int64_t at, float value) {
     if (dtype == DType::kF32) std::memcpy(&bytes[at * 4], &value, 4);
     if (dtype == DType::kF16) *reinterpret_cast<Half*>(&bytes[at * 2]) = FromFloat<Half>(value);
-    if (dtype == DType::kBF16) *reinterpret_cast<BFloat*>(&bytes[at * 2]) = FromFloat<BFloat>(value);
+    if (dtype == DType::kBF16)
+      *reinterpret_cast<BFloat*>(&bytes[at * 2]) = FromFloat<BFloat>(value);
     if (dtype == DType::kBool) bytes[at] = std::byte(value != 0);
-    if (dtype == DType::kI64) reinterpret_cast<int64_t*>(bytes.data())[at] = static_cast<int64_t>(value);
+    if (dtype == DType::kI64)
+      reinterpret_cast<int64_t*>(bytes.data())[at] = static_cast<int64_t>(value);
   }
   float Get(int64_t at) const {
     float value;
     if (dtype == DType::kF32) return std::memcpy(&value, &bytes[at * 4], 4), value;
     if (dtype == DType::kF16) return ToFloat(*reinterpret_cast<const Half*>(&bytes[at * 2]));
     if (dtype == DType::kBF16) return ToFloat(*reinterpret_cast<const BFloat*>(&bytes[at * 2]));
-    if (dtype == DType::kI64) return static_cast<float>(reinterpret_cast<const int64_t*>(bytes.data())[at]);
+    if (dtype == DType::kI64)
+      return static_cast<float>(reinterpret_cast<const int64_t*>(bytes.data())[at]);
     return bytes[at] != std::byte{0};
   }
 };
@@ -77,10 +86,10 @@ struct Case {
 };
 
 std::ostream& operator<<(std::ostream& out, const Case& c) {
-  return out << "B" << c.b << " H" << c.h << " G" << c.g << " S" << c.s << " T" << c.t << " D" << c.d
-             << " E" << c.e << " dtype" << int(c.dtype) << " mask" << int(c.mask) << " limit" << c.limit
-             << ":" << c.limit_value << " row_limits" << c.row_limits << " strided" << c.strided
-             << " all_masked" << int(c.all_masked);
+  return out << "B" << c.b << " H" << c.h << " G" << c.g << " S" << c.s << " T" << c.t << " D"
+             << c.d << " E" << c.e << " dtype" << int(c.dtype) << " mask" << int(c.mask) << " limit"
+             << c.limit << ":" << c.limit_value << " row_limits" << c.row_limits << " strided"
+             << c.strided << " all_masked" << int(c.all_masked);
 }
 
 struct Problem {
@@ -90,13 +99,18 @@ struct Problem {
   float scale;
   std::vector<double> expected;
 
-  static std::vector<int> Order(bool strided) { return strided ? std::vector<int>{0, 2, 1, 3} : std::vector<int>{}; }
+  static std::vector<int> Order(bool strided) {
+    return strided ? std::vector<int>{0, 2, 1, 3} : std::vector<int>{};
+  }
 
   explicit Problem(const Case& c)
-      : c(c), q(c.dtype, {c.b, c.h, c.s, c.d}, Order(c.strided)), k(c.dtype, {c.b, c.g, c.t, c.d}, Order(c.strided)),
+      : c(c),
+        q(c.dtype, {c.b, c.h, c.s, c.d}, Order(c.strided)),
+        k(c.dtype, {c.b, c.g, c.t, c.d}, Order(c.strided)),
         v(c.dtype, {c.b, c.g, c.t, c.e}, Order(c.strided)),
         mask(c.mask == Mask::kBool ? DType::kBool : c.dtype, {c.b, c.h, c.s, c.t}),
-        row_limits(DType::kI64, {c.b, c.h, c.s}), out(c.dtype, {c.b, c.h, c.s, c.e}),
+        row_limits(DType::kI64, {c.b, c.h, c.s}),
+        out(c.dtype, {c.b, c.h, c.s, c.e}),
         scale(1 / std::sqrt(static_cast<float>(std::max<int64_t>(1, c.d)))) {
     std::mt19937 random(static_cast<uint32_t>(c.s * 31 + c.t * 7 + c.d));
     std::normal_distribution<float> normal;
@@ -106,19 +120,29 @@ struct Problem {
     if (c.expanded_mask) mask.strides[0] = mask.strides[1] = 0;
     const int64_t mask_numel = c.b * c.h * c.s * c.t;
     for (int64_t i = 0; i < mask_numel; ++i) {
-      const bool hide = random() % 3 == 0 || (c.t > 0 && (i / c.t) % 5 == 2);  // some rows see nothing
+      const bool hide =
+          random() % 3 == 0 || (c.t > 0 && (i / c.t) % 5 == 2);  // some rows see nothing
       mask.Set(i, c.mask == Mask::kBool ? !hide : hide ? -kInf : normal(random));
     }
-    for (int64_t i = 0; i < c.b * c.h * c.s; ++i) row_limits.Set(i, static_cast<float>(int(random() % (c.t + 4)) - 2));
-    call = {.q = &q.view, .k = &k.view, .v = &v.view, .mask = c.mask == Mask::kNone ? nullptr : &mask.view,
-            .row_limits = c.row_limits ? &row_limits.view : nullptr, .out = &out.view, .scale = scale,
-            .has_limit = c.limit, .limit = c.limit_value, .all_masked = c.all_masked};
+    for (int64_t i = 0; i < c.b * c.h * c.s; ++i)
+      row_limits.Set(i, static_cast<float>(int(random() % (c.t + 4)) - 2));
+    call = {.q = &q.view,
+            .k = &k.view,
+            .v = &v.view,
+            .mask = c.mask == Mask::kNone ? nullptr : &mask.view,
+            .row_limits = c.row_limits ? &row_limits.view : nullptr,
+            .out = &out.view,
+            .scale = scale,
+            .has_limit = c.limit,
+            .limit = c.limit_value,
+            .all_masked = c.all_masked};
   }
 
   int64_t Visible(int64_t b, int64_t h, int64_t s) const {
     int64_t n = c.t;
     if (c.limit) n = std::min(c.t, std::max<int64_t>(0, c.limit_value + s));
-    if (c.row_limits) n = std::min(c.t, std::max<int64_t>(0, int64_t(row_limits.Get(row_limits.At(b, h, s, 0)))));
+    if (c.row_limits)
+      n = std::min(c.t, std::max<int64_t>(0, int64_t(row_limits.Get(row_limits.At(b, h, s, 0)))));
     return n;
   }
 
@@ -143,13 +167,18 @@ struct Problem {
     const int64_t floats = std::max(
         threads * BlockScratch(call.rows(), c.t, c.d, c.e, call.mask).total(),
         threads * ChunkScratch(call.rows(), c.t, c.d, call.mask).total() +
-            (c.b * c.g * std::max<int64_t>(1, (c.t + kDecodeKeys - 1) / kDecodeKeys) * kDecodeRows + 1) *
+            (c.b * c.g * std::max<int64_t>(1, (c.t + kDecodeKeys - 1) / kDecodeKeys) * kDecodeRows +
+             1) *
                 PartialFloats(c.e));
     std::vector<float> scratch(floats, kNaN);
     std::fill(out.bytes.begin(), out.bytes.end(), std::byte{0xff});
     auto* bytes = reinterpret_cast<std::byte*>(scratch.data());
-    if (decode) DecodeAttention(call, pool, bytes); else BlockedAttention(call, pool, bytes);
-    for (size_t i = out.bytes.size() - 8; i < out.bytes.size(); ++i) EXPECT_EQ(out.bytes[i], std::byte{0xff});
+    if (decode)
+      DecodeAttention(call, pool, bytes);
+    else
+      BlockedAttention(call, pool, bytes);
+    for (size_t i = out.bytes.size() - 8; i < out.bytes.size(); ++i)
+      EXPECT_EQ(out.bytes[i], std::byte{0xff});
     return out.bytes;
   }
 
@@ -158,8 +187,9 @@ struct Problem {
     if (expected.empty()) expected = Reference();
     for (size_t i = 0; i < expected.size(); ++i) {
       const double got = out.Get(i);
-      if (std::isnan(expected[i]) ? !std::isnan(got)
-                                  : !(std::abs(got - expected[i]) <= tolerance * (1 + std::abs(expected[i])))) {
+      if (std::isnan(expected[i])
+              ? !std::isnan(got)
+              : !(std::abs(got - expected[i]) <= tolerance * (1 + std::abs(expected[i])))) {
         FAIL() << c << " at " << i << ": " << got << ", expected " << expected[i];
       }
     }
@@ -167,35 +197,39 @@ struct Problem {
 
   std::vector<double> Reference() const {
     std::vector<double> result;
-    for (int64_t b = 0; b < c.b; ++b) for (int64_t h = 0; h < c.h; ++h) for (int64_t s = 0; s < c.s; ++s) {
-      const int64_t g = h / (c.h / c.g), n = Visible(b, h, s);
-      std::vector<double> weight(n);
-      std::vector<bool> hidden(n);
-      double maximum = -INFINITY, total = 0;
-      bool nan = false;
-      for (int64_t t = 0; t < n; ++t) {
-        double dot = 0;
-        for (int64_t d = 0; d < c.d; ++d) dot += double(q.Get(q.At(b, h, s, d))) * k.Get(k.At(b, g, t, d));
-        const float m = c.mask == Mask::kNone ? 0 : mask.Get(mask.At(b, h, s, t));
-        hidden[t] = c.mask == Mask::kBool ? m == 0 : c.mask == Mask::kFloat && m == -kInf;
-        weight[t] = hidden[t] ? -INFINITY : dot * scale + (c.mask == Mask::kFloat ? m : 0);
-        nan |= std::isnan(weight[t]) || weight[t] == INFINITY;
-        maximum = std::max(maximum, weight[t]);
-      }
-      const bool none = maximum == -INFINITY && !nan;
-      for (double& w : weight) total += w = std::exp(w - maximum);
-      for (int64_t e = 0; e < c.e; ++e) {
-        double sum = 0;
-        if (nan || (none && c.all_masked == AllMasked::kNan && c.t > 0)) {
-          sum = kNaN;
-        } else if (none && c.all_masked == AllMasked::kMean) {
-          for (int64_t t = 0; t < c.t; ++t) sum += v.Get(v.At(b, g, t, e)) / double(c.t);
-        } else if (!none) {
-          for (int64_t t = 0; t < n; ++t) if (!hidden[t]) sum += weight[t] / total * v.Get(v.At(b, g, t, e));
+    for (int64_t b = 0; b < c.b; ++b)
+      for (int64_t h = 0; h < c.h; ++h)
+        for (int64_t s = 0; s < c.s; ++s) {
+          const int64_t g = h / (c.h / c.g), n = Visible(b, h, s);
+          std::vector<double> weight(n);
+          std::vector<bool> hidden(n);
+          double maximum = -INFINITY, total = 0;
+          bool nan = false;
+          for (int64_t t = 0; t < n; ++t) {
+            double dot = 0;
+            for (int64_t d = 0; d < c.d; ++d)
+              dot += double(q.Get(q.At(b, h, s, d))) * k.Get(k.At(b, g, t, d));
+            const float m = c.mask == Mask::kNone ? 0 : mask.Get(mask.At(b, h, s, t));
+            hidden[t] = c.mask == Mask::kBool ? m == 0 : c.mask == Mask::kFloat && m == -kInf;
+            weight[t] = hidden[t] ? -INFINITY : dot * scale + (c.mask == Mask::kFloat ? m : 0);
+            nan |= std::isnan(weight[t]) || weight[t] == INFINITY;
+            maximum = std::max(maximum, weight[t]);
+          }
+          const bool none = maximum == -INFINITY && !nan;
+          for (double& w : weight) total += w = std::exp(w - maximum);
+          for (int64_t e = 0; e < c.e; ++e) {
+            double sum = 0;
+            if (nan || (none && c.all_masked == AllMasked::kNan && c.t > 0)) {
+              sum = kNaN;
+            } else if (none && c.all_masked == AllMasked::kMean) {
+              for (int64_t t = 0; t < c.t; ++t) sum += v.Get(v.At(b, g, t, e)) / double(c.t);
+            } else if (!none) {
+              for (int64_t t = 0; t < n; ++t)
+                if (!hidden[t]) sum += weight[t] / total * v.Get(v.At(b, g, t, e));
+            }
+            result.push_back(sum);
+          }
         }
-        result.push_back(sum);
-      }
-    }
     return result;
   }
 };
@@ -284,10 +318,12 @@ TEST(Attention, HiddenValuesAreNeverMultiplied) {
       Case c = {1, 2, 1, s, 40, 16, 20};
       c.mask = kind;
       Problem problem(c);
-      for (int64_t h = 0; h < 2; ++h) for (int64_t i = 0; i < s; ++i) {
-        for (int64_t t = 0; t < 40; ++t) problem.mask.Set(problem.mask.At(0, h, i, t), kind == Mask::kBool ? 1 : 0);
-        problem.mask.Set(problem.mask.At(0, h, i, 7), kind == Mask::kBool ? 0 : -kInf);
-      }
+      for (int64_t h = 0; h < 2; ++h)
+        for (int64_t i = 0; i < s; ++i) {
+          for (int64_t t = 0; t < 40; ++t)
+            problem.mask.Set(problem.mask.At(0, h, i, t), kind == Mask::kBool ? 1 : 0);
+          problem.mask.Set(problem.mask.At(0, h, i, 7), kind == Mask::kBool ? 0 : -kInf);
+        }
       for (int64_t e = 0; e < 20; ++e) problem.v.Set(problem.v.At(0, 0, 7, e), e % 2 ? kInf : kNaN);
       for (int64_t d = 0; d < 16; ++d) problem.k.Set(problem.k.At(0, 0, 7, d), kNaN);
       CheckProblem(problem);
@@ -312,7 +348,8 @@ TEST(Attention, NonFiniteScoresBehaveAsTorch) {
       for (int64_t at : {0, 5, 131, 270}) {
         Case c = {1, 1, 1, s, 280, 4, 4};
         Problem problem(c);
-        for (int64_t i = 0; i < s; ++i) for (int64_t d = 0; d < 4; ++d) problem.q.Set(problem.q.At(0, 0, i, d), 1 + i % 3);
+        for (int64_t i = 0; i < s; ++i)
+          for (int64_t d = 0; d < 4; ++d) problem.q.Set(problem.q.At(0, 0, i, d), 1 + i % 3);
         problem.k.Set(problem.k.At(0, 0, at, 1), bad);
         CheckProblem(problem);
       }
@@ -332,7 +369,8 @@ TEST(Attention, FiniteMinimumMask) {
   Case c = {1, 1, 1, 2, 150, 8, 8};
   c.mask = Mask::kFloat;
   Problem problem(c);
-  for (int64_t t = 0; t < 150; ++t) problem.mask.Set(problem.mask.At(0, 0, 0, t), std::numeric_limits<float>::lowest());
+  for (int64_t t = 0; t < 150; ++t)
+    problem.mask.Set(problem.mask.At(0, 0, 0, t), std::numeric_limits<float>::lowest());
   for (bool decode : {false, true}) {
     problem.Run(1, decode);
     for (int64_t e = 0; e < 8; ++e) {

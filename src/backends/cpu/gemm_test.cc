@@ -27,8 +27,8 @@ Bytes Encode(const std::vector<float>& values, DType dtype) {
   Bytes bytes(values.size() * SizeOf(dtype));
   for (size_t i = 0; i < values.size(); ++i) {
     if (dtype == DType::kF32) std::memcpy(&bytes[i * 4], &values[i], 4);
-    const uint16_t bits = dtype == DType::kF16 ? FromFloat<Half>(values[i]).bits
-                                               : FromFloat<BFloat>(values[i]).bits;
+    const uint16_t bits =
+        dtype == DType::kF16 ? FromFloat<Half>(values[i]).bits : FromFloat<BFloat>(values[i]).bits;
     if (dtype != DType::kF32) std::memcpy(&bytes[i * 2], &bits, 2);
   }
   return bytes;
@@ -76,15 +76,27 @@ class Problem {
     a_strides_[0] = c.a_transposed ? 1 : c.k;
     const bool k_inner = c.right == Right::kPanels || c.right == Right::kTransposed;
     call_.m = c.m, call_.n = c.n, call_.k = c.k;
-    call_.a = {.data = a_.data(), .dtype = c.dtype, .rank = 1, .dims = &call_.m,
-               .strides = a_strides_, .k_stride = c.a_transposed ? c.m : 1};
-    call_.b = {.data = b_.data(), .dtype = c.dtype, .panels = false,
-               .k_stride = k_inner ? 1 : c.n * gap, .n_stride = k_inner ? c.k : gap};
+    call_.a = {.data = a_.data(),
+               .dtype = c.dtype,
+               .rank = 1,
+               .dims = &call_.m,
+               .strides = a_strides_,
+               .k_stride = c.a_transposed ? c.m : 1};
+    call_.b = {.data = b_.data(),
+               .dtype = c.dtype,
+               .panels = false,
+               .k_stride = k_inner ? 1 : c.n * gap,
+               .n_stride = k_inner ? c.k : gap};
     plain_b_ = call_.b;
     if (c.right == Right::kPanels) {
       panels_.resize(ops::Panel16Bytes(c.n, c.k, c.dtype) + 1);
-      ops::PackPanel16({.data = b_.data(), .dtype = c.dtype, .rows = c.n, .cols = c.k,
-                        .row_stride = c.k, .col_stride = 1}, panels_.data());
+      ops::PackPanel16({.data = b_.data(),
+                        .dtype = c.dtype,
+                        .rows = c.n,
+                        .cols = c.k,
+                        .row_stride = c.k,
+                        .col_stride = 1},
+                       panels_.data());
       call_.b.panels = true;
       call_.b.data = panels_.data();
     }
@@ -118,7 +130,9 @@ class Problem {
   }
 
   void Check(const Bytes& out) {
-    const double unit = case_.dtype == DType::kF32 ? 2e-6 : case_.dtype == DType::kF16 ? 1e-3 : 8e-3;
+    const double unit = case_.dtype == DType::kF32   ? 2e-6
+                        : case_.dtype == DType::kF16 ? 1e-3
+                                                     : 8e-3;
     if (expected_.empty()) expected_ = Reference();
     const double tolerance = unit * (1 + std::sqrt(double(case_.k)));
     for (size_t i = 0; i < expected_.size(); ++i) {
@@ -228,18 +242,27 @@ TEST(Gemm, RowsAreTheSameOnEveryRoute) {
     for (float& v : a) v = normal(random);
     for (float& v : b) v = normal(random);
     std::vector<float> panels(ops::Panel16Bytes(kN, kK, DType::kF32) / 4);
-    ops::PackPanel16({.data = reinterpret_cast<std::byte*>(b.data()), .rows = kN, .cols = kK,
-                      .row_stride = kK, .col_stride = 1}, reinterpret_cast<std::byte*>(panels.data()));
+    ops::PackPanel16({.data = reinterpret_cast<std::byte*>(b.data()),
+                      .rows = kN,
+                      .cols = kK,
+                      .row_stride = kK,
+                      .col_stride = 1},
+                     reinterpret_cast<std::byte*>(panels.data()));
     ThreadPool pool(2);
     const auto run = [&](int64_t m) {
       std::vector<float> out(m * kN);
       GemmCall call;
       call.m = m, call.n = kN, call.k = kK;
       const int64_t row = kK;
-      call.a = {.data = reinterpret_cast<std::byte*>(a.data()), .rank = 1, .dims = &call.m, .strides = &row};
+      call.a = {.data = reinterpret_cast<std::byte*>(a.data()),
+                .rank = 1,
+                .dims = &call.m,
+                .strides = &row};
       const bool packed = right == Right::kPanels;
       call.b = {.data = reinterpret_cast<std::byte*>(packed ? panels.data() : b.data()),
-                .panels = packed, .k_stride = 1, .n_stride = kK};
+                .panels = packed,
+                .k_stride = 1,
+                .n_stride = kK};
       call.c = reinterpret_cast<std::byte*>(out.data());
       Bytes scratch(GemmScratchBytes(call, 2));
       Gemm(call, pool, scratch.data());
@@ -255,15 +278,21 @@ TEST(Gemm, RowsAreTheSameOnEveryRoute) {
 
 TEST(Gemm, IntegersWrapAndDoublesAreExact) {
   ThreadPool pool(2);
-  const int64_t a[] = {1, 2, int64_t{1} << 62, 4, 5, 6}, b[] = {3, -1, 4, 2, 0, 5};  // [2,3] x [3,2]
+  const int64_t a[] = {1, 2, int64_t{1} << 62, 4, 5, 6},
+                b[] = {3, -1, 4, 2, 0, 5};  // [2,3] x [3,2]
   int64_t c[4];
   GemmCall call;
   call.m = 2, call.n = 2, call.k = 3;
   const int64_t row = 3;
-  call.a = {.data = reinterpret_cast<std::byte*>(const_cast<int64_t*>(a)), .dtype = DType::kI64,
-            .rank = 1, .dims = &call.m, .strides = &row};
-  call.b = {.data = reinterpret_cast<std::byte*>(const_cast<int64_t*>(b)), .dtype = DType::kI64,
-            .k_stride = 2, .n_stride = 1};
+  call.a = {.data = reinterpret_cast<std::byte*>(const_cast<int64_t*>(a)),
+            .dtype = DType::kI64,
+            .rank = 1,
+            .dims = &call.m,
+            .strides = &row};
+  call.b = {.data = reinterpret_cast<std::byte*>(const_cast<int64_t*>(b)),
+            .dtype = DType::kI64,
+            .k_stride = 2,
+            .n_stride = 1};
   call.c = reinterpret_cast<std::byte*>(c);
   call.c_dtype = DType::kI64;
   PlainGemm(call, pool);
@@ -279,11 +308,16 @@ TEST(Panel16, RowsComeBack) {
       std::vector<uint16_t> w(rows * cols);
       for (size_t i = 0; i < w.size(); ++i) w[i] = static_cast<uint16_t>(i + 1);
       Bytes packed(ops::Panel16Bytes(rows, cols, DType::kF16));
-      ops::PackPanel16({.data = reinterpret_cast<std::byte*>(w.data()), .dtype = DType::kF16,
-                        .rows = rows, .cols = cols, .row_stride = cols}, packed.data());
+      ops::PackPanel16({.data = reinterpret_cast<std::byte*>(w.data()),
+                        .dtype = DType::kF16,
+                        .rows = rows,
+                        .cols = cols,
+                        .row_stride = cols},
+                       packed.data());
       for (int64_t r = 0; r < rows; ++r) {
         std::vector<uint16_t> row(cols);
-        ops::UnpackPanel16Row(packed.data(), DType::kF16, cols, r, reinterpret_cast<std::byte*>(row.data()));
+        ops::UnpackPanel16Row(packed.data(), DType::kF16, cols, r,
+                              reinterpret_cast<std::byte*>(row.data()));
         for (int64_t c = 0; c < cols; ++c) EXPECT_EQ(row[c], w[r * cols + c]);
       }
     }
@@ -314,7 +348,7 @@ TEST(Half, EveryPatternRoundTrips) {
   }
   EXPECT_EQ(FromFloat<Half>(65519.0f).bits, 0x7bff);
   EXPECT_EQ(FromFloat<Half>(65520.0f).bits, 0x7c00);
-  EXPECT_EQ(FromFloat<Half>(0x1p-25f).bits, 0);          // half of the smallest: to even
+  EXPECT_EQ(FromFloat<Half>(0x1p-25f).bits, 0);  // half of the smallest: to even
   EXPECT_EQ(FromFloat<Half>(0x1.002p-25f).bits, 1);
   EXPECT_EQ(FromFloat<Half>(1.0f + 0x1p-11f).bits, 0x3c00);
   EXPECT_EQ(FromFloat<Half>(1.0f + 0x3p-11f).bits, 0x3c02);

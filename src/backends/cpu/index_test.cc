@@ -26,8 +26,10 @@ struct Tensor {
   std::vector<T> data;
   DType dtype;
 
-  Tensor(DType dtype, Dims sizes, std::vector<int> order = {}) : dims(std::move(sizes)), dtype(dtype) {
-    if (order.empty()) for (size_t i = 0; i < dims.size(); ++i) order.push_back(static_cast<int>(i));
+  Tensor(DType dtype, Dims sizes, std::vector<int> order = {})
+      : dims(std::move(sizes)), dtype(dtype) {
+    if (order.empty())
+      for (size_t i = 0; i < dims.size(); ++i) order.push_back(static_cast<int>(i));
     strides.resize(dims.size());
     int64_t numel = 1;
     for (size_t i = dims.size(); i-- > 0;) strides[order[i]] = numel, numel *= dims[order[i]];
@@ -45,8 +47,11 @@ struct Tensor {
     return *this;
   }
   View view() {
-    return {.data = reinterpret_cast<std::byte*>(data.data()), .dtype = dtype,
-            .rank = static_cast<int>(dims.size()), .dims = dims.data(), .strides = strides.data()};
+    return {.data = reinterpret_cast<std::byte*>(data.data()),
+            .dtype = dtype,
+            .rank = static_cast<int>(dims.size()),
+            .dims = dims.data(),
+            .strides = strides.data()};
   }
 };
 
@@ -54,13 +59,14 @@ using F = Tensor<float>;
 using I = Tensor<int64_t>;
 
 const CpuKernel& KernelOf(const ir::OpDef& op) {
-  for (const CpuKernel* kernel : AllKernels()) if (kernel->op == &op) return *kernel;
+  for (const CpuKernel* kernel : AllKernels())
+    if (kernel->op == &op) return *kernel;
   abort();
 }
 
 // Prepares `op` on a graph whose inputs have these ranks and attributes, and runs it on views.
-Status RunKernel(const ir::OpDef& op, std::vector<View> inputs, View output, ir::Attrs attrs, bool in_place = false,
-           std::vector<int64_t> params = {}, int threads = 2) {
+Status RunKernel(const ir::OpDef& op, std::vector<View> inputs, View output, ir::Attrs attrs,
+                 bool in_place = false, std::vector<int64_t> params = {}, int threads = 2) {
   ir::Graph graph;
   ir::Node node;
   node.op = &op;
@@ -76,8 +82,13 @@ Status RunKernel(const ir::OpDef& op, std::vector<View> inputs, View output, ir:
     LS_ASSIGN_OR_RETURN(prepared, kernel.prepare(graph, node));
   }
   ThreadPool pool(threads);
-  const KernelArgs args{.inputs = inputs, .outputs = {&output, 1}, .params = params, .scratch = nullptr,
-                        .pool = pool, .prepared = prepared.get(), .in_place = in_place};
+  const KernelArgs args{.inputs = inputs,
+                        .outputs = {&output, 1},
+                        .params = params,
+                        .scratch = nullptr,
+                        .pool = pool,
+                        .prepared = prepared.get(),
+                        .in_place = in_place};
   return kernel.run(args);
 }
 
@@ -133,7 +144,9 @@ TEST(Index, OneAxisAnyPlace) {
       dims[axis] = 2;
       dims.insert(dims.begin() + axis, 2);
       F out(DType::kF32, dims);
-      ASSERT_TRUE(RunKernel(ops::kIndex, {x.view(), index.view()}, out.view(), {{"axes", Dims{axis}}}).ok());
+      ASSERT_TRUE(
+          RunKernel(ops::kIndex, {x.view(), index.view()}, out.view(), {{"axes", Dims{axis}}})
+              .ok());
       int64_t flat = 0;
       int64_t outer = 1, inner = 1;
       for (int64_t d = 0; d < 3; ++d) (d < axis ? outer : inner) *= d == axis ? 1 : x.dims[d];
@@ -155,7 +168,9 @@ TEST(Index, SeparatedAxesLead) {
   I i(DType::kI64, {5}), j(DType::kI64, {5});
   for (int n = 0; n < 5; ++n) i[n] = n % 2, j[n] = n % 4 - 4;
   Tensor<uint16_t> out(DType::kBF16, {5, 3});
-  ASSERT_TRUE(RunKernel(ops::kIndex, {x.view(), i.view(), j.view()}, out.view(), {{"axes", Dims{0, 2}}}).ok());
+  ASSERT_TRUE(
+      RunKernel(ops::kIndex, {x.view(), i.view(), j.view()}, out.view(), {{"axes", Dims{0, 2}}})
+          .ok());
   for (int n = 0; n < 5; ++n) {
     for (int m = 0; m < 3; ++m) EXPECT_EQ(out[n * 3 + m], x[(n % 2 * 3 + m) * 4 + n % 4]);
   }
@@ -167,15 +182,19 @@ TEST(Index, ScalarIndexAndEmptyOnes) {
   I scalar(DType::kI64, {});
   scalar[0] = 2;
   F row(DType::kF32, {2});
-  ASSERT_TRUE(RunKernel(ops::kIndex, {x.view(), scalar.view()}, row.view(), {{"axes", Dims{0}}}).ok());
+  ASSERT_TRUE(
+      RunKernel(ops::kIndex, {x.view(), scalar.view()}, row.view(), {{"axes", Dims{0}}}).ok());
   EXPECT_EQ(row[0], 4);
   I none(DType::kI64, {0});
   F nothing(DType::kF32, {0, 2});
-  EXPECT_TRUE(RunKernel(ops::kIndex, {x.view(), none.view()}, nothing.view(), {{"axes", Dims{0}}}).ok());
+  EXPECT_TRUE(
+      RunKernel(ops::kIndex, {x.view(), none.view()}, nothing.view(), {{"axes", Dims{0}}}).ok());
   I one(DType::kI64, {1});
   F empty(DType::kF32, {0, 2}), out(DType::kF32, {1, 2});
   one[0] = 0;
-  EXPECT_EQ(RunKernel(ops::kIndex, {empty.view(), one.view()}, out.view(), {{"axes", Dims{0}}}).code(), Code::kOutOfRange);
+  EXPECT_EQ(
+      RunKernel(ops::kIndex, {empty.view(), one.view()}, out.view(), {{"axes", Dims{0}}}).code(),
+      Code::kOutOfRange);
 }
 
 TEST(IndexPut, CacheWriteInPlaceTouchesOnlyTheIndexed) {
@@ -183,18 +202,22 @@ TEST(IndexPut, CacheWriteInPlaceTouchesOnlyTheIndexed) {
     F cache(DType::kF32, {2, 3, 10, 4});
     cache.Iota();
     F expected = cache;
-    F values(DType::kF32, {2, 3, 3, 4}, {0, 2, 1, 3});  // as attention has it: [B, S, G, D] transposed
+    F values(DType::kF32, {2, 3, 3, 4},
+             {0, 2, 1, 3});  // as attention has it: [B, S, G, D] transposed
     values.Iota(1000);
     I at(DType::kI64, {3});
     at[0] = 4, at[1] = -5, at[2] = 4;  // 4 twice: the last wins
     for (int64_t o = 0; o < 6; ++o) {
       for (int64_t s = 0; s < 3; ++s) {
-        for (int64_t d = 0; d < 4; ++d) expected[(o * 10 + (s == 1 ? 5 : 4)) * 4 + d] = values[(o * 3 + s) * 4 + d];
+        for (int64_t d = 0; d < 4; ++d)
+          expected[(o * 10 + (s == 1 ? 5 : 4)) * 4 + d] = values[(o * 3 + s) * 4 + d];
       }
     }
     View out = cache.view();
     ASSERT_TRUE(RunKernel(ops::kIndexPut, {cache.view(), values.view(), at.view()}, out,
-                    {{"axes", Dims{2}}, {"accumulate", int64_t{0}}}, /*in_place=*/true, {}, threads).ok());
+                          {{"axes", Dims{2}}, {"accumulate", int64_t{0}}}, /*in_place=*/true, {},
+                          threads)
+                    .ok());
     EXPECT_EQ(cache.data, expected.data);
   }
 }
@@ -205,7 +228,8 @@ TEST(IndexPut, CopiesTheBaseWhenNotInPlace) {
   I at(DType::kI64, {2});
   at[0] = 2, at[1] = 0;
   ASSERT_TRUE(RunKernel(ops::kIndexPut, {base.view(), values.view(), at.view()}, out.view(),
-                  {{"axes", Dims{0}}, {"accumulate", int64_t{0}}}).ok());
+                        {{"axes", Dims{0}}, {"accumulate", int64_t{0}}})
+                  .ok());
   for (int i = 0; i < 4; ++i) {
     EXPECT_EQ(out[i], 104 + i);
     EXPECT_EQ(out[4 + i], 4 + i);
@@ -223,12 +247,16 @@ TEST(IndexPut, AccumulateInTheDType) {
   I at(DType::kI64, {4});
   at[0] = 0, at[1] = 1, at[2] = 0, at[3] = 1;
   const ir::Attrs attrs = {{"axes", Dims{0}}, {"accumulate", int64_t{1}}};
-  ASSERT_TRUE(RunKernel(ops::kIndexPut, {half.view(), ones.view(), at.view()}, half.view(), attrs, true).ok());
+  ASSERT_TRUE(
+      RunKernel(ops::kIndexPut, {half.view(), ones.view(), at.view()}, half.view(), attrs, true)
+          .ok());
   EXPECT_EQ(ToFloat(half[0]), 3);
   EXPECT_EQ(ToFloat(half[1]), 2048);  // each sum is rounded to f16
   Tensor<uint8_t> flags(DType::kBool, {2}), more(DType::kBool, {4});
   flags[0] = 1, flags[1] = 0, more[0] = 1, more[1] = 0, more[2] = 1, more[3] = 0;
-  ASSERT_TRUE(RunKernel(ops::kIndexPut, {flags.view(), more.view(), at.view()}, flags.view(), attrs, true).ok());
+  ASSERT_TRUE(
+      RunKernel(ops::kIndexPut, {flags.view(), more.view(), at.view()}, flags.view(), attrs, true)
+          .ok());
   EXPECT_EQ(flags[0], 1);
   EXPECT_EQ(flags[1], 0);
 }
@@ -239,8 +267,9 @@ TEST(IndexPut, OutOfRangeLeavesTheStateAlone) {
   const I before = counter;
   I values(DType::kI64, {2}), at(DType::kI64, {2});
   at[0] = 1, at[1] = 4;
-  const Status status = RunKernel(ops::kIndexPut, {counter.view(), values.view(), at.view()}, counter.view(),
-                            {{"axes", Dims{0}}, {"accumulate", int64_t{1}}}, true);
+  const Status status =
+      RunKernel(ops::kIndexPut, {counter.view(), values.view(), at.view()}, counter.view(),
+                {{"axes", Dims{0}}, {"accumulate", int64_t{1}}}, true);
   EXPECT_EQ(status.code(), Code::kOutOfRange);
   EXPECT_NE(status.message().find("is 4"), std::string::npos) << status.message();
   EXPECT_EQ(counter.data, before.data);
@@ -253,20 +282,28 @@ TEST(ViewWrite, StridedPlaceBoundsAndBase) {
   F base(DType::kF32, {4, 6}), source(DType::kF32, {2, 3}, {1, 0}), out(DType::kF32, {4, 6});
   base.Iota(), source.Iota(100);
   // base[1::2, 1::2]
-  ASSERT_TRUE(RunKernel(ops::kViewWrite, {base.view(), source.view()}, out.view(), attrs, false, {2, 3, 12, 2, 7}).ok());
+  ASSERT_TRUE(RunKernel(ops::kViewWrite, {base.view(), source.view()}, out.view(), attrs, false,
+                        {2, 3, 12, 2, 7})
+                  .ok());
   for (int r = 0; r < 4; ++r) {
     for (int c = 0; c < 6; ++c) {
       EXPECT_EQ(out[r * 6 + c], r % 2 && c % 2 ? 100 + r / 2 * 3 + c / 2 : r * 6 + c);
     }
   }
   const auto before = base.data;
-  EXPECT_EQ(RunKernel(ops::kViewWrite, {base.view(), source.view()}, base.view(), attrs, true, {2, 3, 12, 2, 8}).code(),
+  EXPECT_EQ(RunKernel(ops::kViewWrite, {base.view(), source.view()}, base.view(), attrs, true,
+                      {2, 3, 12, 2, 8})
+                .code(),
             Code::kOutOfRange);
-  EXPECT_EQ(RunKernel(ops::kViewWrite, {base.view(), source.view()}, base.view(), attrs, true, {2, 3, 12, 2, -1}).code(),
+  EXPECT_EQ(RunKernel(ops::kViewWrite, {base.view(), source.view()}, base.view(), attrs, true,
+                      {2, 3, 12, 2, -1})
+                .code(),
             Code::kOutOfRange);
   EXPECT_EQ(base.data, before);
   F none(DType::kF32, {0, 3});
-  EXPECT_TRUE(RunKernel(ops::kViewWrite, {base.view(), none.view()}, base.view(), attrs, true, {0, 3, 12, 2, 99}).ok());
+  EXPECT_TRUE(RunKernel(ops::kViewWrite, {base.view(), none.view()}, base.view(), attrs, true,
+                        {0, 3, 12, 2, 99})
+                  .ok());
   EXPECT_EQ(base.data, before);
 }
 
@@ -277,7 +314,8 @@ TEST(Cat, AnyStridesAndEmptyInputs) {
     int64_t total = 0;
     for (int64_t extent : {2, 0, 1, 3}) {
       dims[dim] = extent;
-      parts.emplace_back(DType::kI8, dims, parts.size() % 2 ? std::vector<int>{} : std::vector<int>{2, 0, 1});
+      parts.emplace_back(DType::kI8, dims,
+                         parts.size() % 2 ? std::vector<int>{} : std::vector<int>{2, 0, 1});
       parts.back().Iota(static_cast<int>(total * 40));
       total += extent;
     }
@@ -287,10 +325,12 @@ TEST(Cat, AnyStridesAndEmptyInputs) {
     for (auto& part : parts) inputs.push_back(part.view());
     ASSERT_TRUE(RunKernel(ops::kCat, inputs, out.view(), {{"dim", dim}}).ok());
     int64_t outer = 1, inner = 1, flat = 0;
-    for (int64_t d = 0; d < 3; ++d) if (d != dim) (d < dim ? outer : inner) *= dims[d];
+    for (int64_t d = 0; d < 3; ++d)
+      if (d != dim) (d < dim ? outer : inner) *= dims[d];
     for (int64_t o = 0; o < outer; ++o) {
       for (auto& part : parts) {
-        for (int64_t i = 0; i < part.dims[dim] * inner; ++i) EXPECT_EQ(out[flat++], part[o * part.dims[dim] * inner + i]);
+        for (int64_t i = 0; i < part.dims[dim] * inner; ++i)
+          EXPECT_EQ(out[flat++], part[o * part.dims[dim] * inner + i]);
       }
     }
   }

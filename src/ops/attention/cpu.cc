@@ -61,8 +61,8 @@ sym::Expr Scratch(const ir::Graph& graph, const ir::Node& node, int threads) {
   const int64_t blocked = threads * BlockScratch(rows, keys, depth, width, masked).total();
   const int64_t chunks = std::max<int64_t>(1, (keys + kDecodeKeys - 1) / kDecodeKeys);
   const int64_t records = most(0, 0) * most(1, 1) * chunks * std::min(rows, kDecodeRows) + 1;
-  const int64_t decode = threads * ChunkScratch(rows, keys, depth, masked).total() +
-                         records * PartialFloats(width);
+  const int64_t decode =
+      threads * ChunkScratch(rows, keys, depth, masked).total() + records * PartialFloats(width);
   return table.Int(std::max(blocked, decode) * static_cast<int64_t>(sizeof(float)));
 }
 

@@ -6,12 +6,13 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/attention/cpu_block.cc"
+// clang-format off: in this order
 #include "backends/cpu/simd/dispatch.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-
 #include "backends/cpu/gemm/micro-inl.h"
 #include "ops/attention/softmax-inl.h"
+// clang-format on
 
 HWY_BEFORE_NAMESPACE();
 namespace liveshape::cpu::HWY_NAMESPACE {
@@ -22,8 +23,15 @@ class BlockOfRows {
  public:
   BlockOfRows(const AttentionCall& call, int64_t batch, int64_t group, int64_t begin, int64_t end,
               float* scratch)
-      : call_(call), batch_(batch), group_(group), begin_(begin), rows_(end - begin), tiles_(rows_),
-        depth_(call.depth()), width_(call.width()), padded_width_(RoundUp16(width_)) {
+      : call_(call),
+        batch_(batch),
+        group_(group),
+        begin_(begin),
+        rows_(end - begin),
+        tiles_(rows_),
+        depth_(call.depth()),
+        width_(call.width()),
+        padded_width_(RoundUp16(width_)) {
     const BlockScratch layout(call.rows(), call.keys(), depth_, width_, call.mask != nullptr);
     queries_ = scratch;
     key_panels_ = queries_ + layout.queries;
@@ -122,6 +130,7 @@ class BlockOfRows {
     for (int64_t n = 0; n < keys; n += 16) {
       args.b = key_panels_ + n * depth_;
       args.c = scores_ + begin * score_stride_ + n;
+      args.next = args.b;
       kPackedMicro[height - 1](args);
     }
 
@@ -135,16 +144,16 @@ class BlockOfRows {
         for (int64_t n = 0; n < RoundUp16(keys); ++n) row[n] = 0;
         continue;
       }
-      const float shrink = SoftmaxRow(row, in_block_[r], RoundUp16(keys), mask, call_.scale,
-                                      maximum_[r], total_[r]);
+      const float shrink =
+          SoftmaxRow(row, in_block_[r], RoundUp16(keys), mask, call_.scale, maximum_[r], total_[r]);
       if (shrink != 1.0f) Scale(sums_ + r * padded_width_, shrink);
     }
     if (skip_hidden_) {
       for (int64_t r = begin; r < begin + height; ++r) {
         const float* mask = call_.mask != nullptr ? mask_ + r * score_stride_ : nullptr;
         for (int64_t e = 0; e < padded_width_; e += 16) {
-          AddVisibleValues(value_panels_ + e * count, scores_ + r * score_stride_, mask, in_block_[r],
-                           sums_ + r * padded_width_ + e);
+          AddVisibleValues(value_panels_ + e * count, scores_ + r * score_stride_, mask,
+                           in_block_[r], sums_ + r * padded_width_ + e);
         }
       }
       return;
@@ -160,8 +169,10 @@ class BlockOfRows {
     for (int64_t e = 0; e < padded_width_;) {
       args.b = value_panels_ + e * count;
       args.c = sums_ + begin * padded_width_ + e;
+      args.next = args.b;
       const bool is_wide = e + wide * 16 <= padded_width_;
-      (is_wide ? kRowsMicro<float, false, true> : kRowsMicro<float, false, false>)[height - 1](args);
+      (is_wide ? kRowsMicro<float, false, true>
+               : kRowsMicro<float, false, false>)[height - 1](args);
       e += is_wide ? wide * 16 : 16;
     }
   }
@@ -193,11 +204,12 @@ class BlockOfRows {
   const RowTiles tiles_;
   const int64_t depth_, width_, padded_width_;
   int64_t score_stride_;
-  float *queries_, *key_panels_, *value_panels_, *scores_, *mask_, *sums_, *maximum_, *total_, *mean_;
+  float *queries_, *key_panels_, *value_panels_, *scores_, *mask_, *sums_, *maximum_, *total_,
+      *mean_;
   int64_t visible_[kAttentionRows];   // keys in all
   int64_t in_block_[kAttentionRows];  // keys in this block; 0 if the mask hides all
-  bool hidden_ = false;        // some row does not see some key of this block
-  bool skip_hidden_ = false;   // and a value there is not finite
+  bool hidden_ = false;               // some row does not see some key of this block
+  bool skip_hidden_ = false;          // and a value there is not finite
   bool has_mean_ = false;
 };
 
@@ -224,18 +236,20 @@ LS_SIMD_TABLE(AttentionBlock);
 
 void BlockedAttention(const AttentionCall& call, ThreadPool& pool, std::byte* scratch) {
   const int64_t rows = call.rows(), blocks = (rows + kAttentionRows - 1) / kAttentionRows;
-  const int64_t worker_floats = BlockScratch(rows, call.keys(), call.depth(), call.width(),
-                                             call.mask != nullptr).total();
+  const int64_t worker_floats =
+      BlockScratch(rows, call.keys(), call.depth(), call.width(), call.mask != nullptr).total();
   const auto run = LS_SIMD(AttentionBlock);
   const int64_t grain = AttentionGrain(call, rows / std::max<int64_t>(1, blocks), call.keys());
-  pool.ParallelFor(call.batch() * call.groups() * blocks, grain, [&](int64_t begin, int64_t end, int worker) {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t block = blocks - 1 - i % blocks;  // the longest of a causal triangle first
-      const int64_t outer = i / blocks;
-      run(call, outer / call.groups(), outer % call.groups(), rows * block / blocks,
-          rows * (block + 1) / blocks, reinterpret_cast<float*>(scratch) + worker * worker_floats);
-    }
-  });
+  pool.ParallelFor(
+      call.batch() * call.groups() * blocks, grain, [&](int64_t begin, int64_t end, int worker) {
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t block = blocks - 1 - i % blocks;  // the longest of a causal triangle first
+          const int64_t outer = i / blocks;
+          run(call, outer / call.groups(), outer % call.groups(), rows * block / blocks,
+              rows * (block + 1) / blocks,
+              reinterpret_cast<float*>(scratch) + worker * worker_floats);
+        }
+      });
 }
 
 }  // namespace liveshape::cpu

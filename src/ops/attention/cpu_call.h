@@ -27,8 +27,8 @@ struct AttentionCall {
   int64_t heads() const { return groups() == 0 ? 0 : q->dims[1] / groups(); }  // of one group
   int64_t positions() const { return q->dims[2]; }
   int64_t keys() const { return k->dims[2]; }
-  int64_t depth() const { return q->dims[3]; }   // D
-  int64_t width() const { return v->dims[3]; }   // E
+  int64_t depth() const { return q->dims[3]; }            // D
+  int64_t width() const { return v->dims[3]; }            // E
   int64_t rows() const { return positions() * heads(); }  // of one (batch, group)
 };
 
@@ -36,7 +36,9 @@ struct AttentionRow {
   int64_t batch, head, position;
 
   AttentionRow(const AttentionCall& call, int64_t batch, int64_t group, int64_t row)
-      : batch(batch), head(group * call.heads() + row % call.heads()), position(row / call.heads()) {}
+      : batch(batch),
+        head(group * call.heads() + row % call.heads()),
+        position(row / call.heads()) {}
 
   int64_t Offset(const View& x) const {  // of [b, h, s] in a view with that order of dims
     return batch * x.strides[0] + head * x.strides[1] + position * x.strides[2];
@@ -64,7 +66,7 @@ inline int64_t AttentionGrain(const AttentionCall& call, int64_t rows, int64_t k
 }
 
 // Blocked over rows and keys: prefill. Any strides.
-inline constexpr int64_t kAttentionRows = 48;   // 8 tiles of 6 rows (AVX2), 4 of 12 (AVX-512)
+inline constexpr int64_t kAttentionRows = 96;   // 16 tiles of 6 rows (AVX2); 48 is 5 % slower
 inline constexpr int64_t kAttentionKeys = 128;  // K and V blocks of 64 KB at D = 128, in L2
 
 // Floats of scratch of one worker; grows with each argument.

@@ -108,11 +108,13 @@ bool LoadMask(const AttentionCall& call, const AttentionRow& row, int64_t begin,
 
 // The mean of v over all keys, as torch gives where every score is the same finite number.
 template <typename T>
-void MeanOfValues(const AttentionCall& call, int64_t batch, int64_t group, float* mean, float* part) {
+void MeanOfValues(const AttentionCall& call, int64_t batch, int64_t group, float* mean,
+                  float* part) {
   const View& v = *call.v;
   const int64_t width = call.width();
   for (int64_t e = 0; e < width; ++e) mean[e] = 0;
-  for (int64_t begin = 0; begin < call.keys(); begin += 256) {  // blocks: a long sum keeps its digits
+  for (int64_t begin = 0; begin < call.keys();
+       begin += 256) {  // blocks: a long sum keeps its digits
     for (int64_t e = 0; e < width; ++e) part[e] = 0;
     for (int64_t t = begin; t < std::min(begin + 256, call.keys()); ++t) {
       const T* row =

@@ -4,9 +4,7 @@
 namespace liveshape::cpu {
 namespace {
 
-struct Axis : Prepared {
-  int dim = 0;
-};
+struct Axis : Prepared { int dim = 0; };
 
 Status Run(const KernelArgs& args) {
   const View& y = args.out(0);
@@ -14,7 +12,8 @@ Status Run(const KernelArgs& args) {
   const int64_t size = static_cast<int64_t>(SizeOf(y.dtype));
   int64_t at = 0;
   for (const View& x : args.inputs) {
-    CopyBox({x.rank, x.dims, x.strides, y.strides}, size, x.data, y.data + at * y.strides[dim] * size);
+    CopyBox({x.rank, x.dims, x.strides, y.strides}, size, x.data,
+            y.data + at * y.strides[dim] * size);
     at += x.dims[dim];
   }
   return {};

@@ -26,8 +26,8 @@ Status Run(const KernelArgs& args) {
       if (weight.layout == ir::ConstantLayout::kPanel16) {
         ops::UnpackPanel16Row(weight.data, weight.dtype, cols, id, to);
       } else {
-        CopyBox({1, &cols, &weight.strides[1], &dense}, size, weight.data + id * weight.strides[0] * size,
-                to);
+        CopyBox({1, &cols, &weight.strides[1], &dense}, size,
+                weight.data + id * weight.strides[0] * size, to);
       }
     }
   });

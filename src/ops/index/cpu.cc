@@ -6,7 +6,8 @@ namespace {
 
 Status Run(const KernelArgs& args) {
   const View &x = args.in(0), &y = args.out(0);
-  const Indexed indexed(static_cast<const IndexedAxes&>(*args.prepared), x, y, args.inputs.subspan(1));
+  const Indexed indexed(static_cast<const IndexedAxes&>(*args.prepared), x, y,
+                        args.inputs.subspan(1));
   LS_RETURN_IF_ERROR(indexed.Check());
   const int64_t boxes = indexed.outer() * indexed.entries();
   if (y.numel() == 0) return {};

@@ -101,7 +101,8 @@ inline int64_t OffsetOf(const View& view, int64_t flat) {
 // Element `flat` of an i64 or i32 view.
 inline int64_t IndexAt(const View& view, int64_t flat) {
   const int64_t offset = OffsetOf(view, flat);
-  return view.dtype == DType::kI32 ? view.as<const int32_t>()[offset] : view.as<const int64_t>()[offset];
+  return view.dtype == DType::kI32 ? view.as<const int32_t>()[offset]
+                                   : view.as<const int64_t>()[offset];
 }
 
 }  // namespace liveshape::cpu

@@ -64,8 +64,9 @@ class Indexed {
       for (int64_t i = 0; i < entries_; ++i) {
         const int64_t value = IndexAt(indices_[a], i);
         if (value < -bound || value >= bound) {
-          return OutOfRange("element {} of index {} is {}: outside dim {} of size {} (allowed: {} to {})", i,
-                            a, value, axes_.axes[a], bound, -bound, bound - 1);
+          return OutOfRange(
+              "element {} of index {} is {}: outside dim {} of size {} (allowed: {} to {})", i, a,
+              value, axes_.axes[a], bound, -bound, bound - 1);
         }
       }
     }

@@ -9,7 +9,9 @@ namespace liveshape::cpu {
 namespace {
 
 template <typename T>
-T Sum(T a, T b) { return static_cast<T>(a + b); }
+T Sum(T a, T b) {
+  return static_cast<T>(a + b);
+}
 int64_t Sum(int64_t a, int64_t b) { return static_cast<int64_t>(uint64_t(a) + uint64_t(b)); }
 int32_t Sum(int32_t a, int32_t b) { return static_cast<int32_t>(uint32_t(a) + uint32_t(b)); }
 bool Sum(bool a, bool b) { return a || b; }

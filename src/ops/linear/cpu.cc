@@ -15,8 +15,12 @@ GemmCall CallOf(const KernelArgs& args) {
   call.k = w.dims[1];
   call.m = 1;
   for (int i = 0; i + 1 < x.rank; ++i) call.m *= x.dims[i];
-  call.a = {.data = x.data, .dtype = x.dtype, .rank = x.rank - 1, .dims = x.dims,
-            .strides = x.strides, .k_stride = x.strides[x.rank - 1]};
+  call.a = {.data = x.data,
+            .dtype = x.dtype,
+            .rank = x.rank - 1,
+            .dims = x.dims,
+            .strides = x.strides,
+            .k_stride = x.strides[x.rank - 1]};
   call.b.data = w.data;
   call.b.dtype = w.dtype;
   call.b.panels = w.layout == ir::ConstantLayout::kPanel16;

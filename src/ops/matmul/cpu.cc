@@ -15,9 +15,16 @@ GemmCall CallOf(const KernelArgs& args) {
   call.m = a.dims[batch];
   call.k = a.dims[batch + 1];
   call.n = b.dims[batch + 1];
-  call.a = {.data = a.data, .dtype = a.dtype, .rank = 1, .dims = a.dims + batch,
-            .strides = a.strides + batch, .k_stride = a.strides[batch + 1]};
-  call.b = {.data = b.data, .dtype = b.dtype, .panels = false, .k_stride = b.strides[batch],
+  call.a = {.data = a.data,
+            .dtype = a.dtype,
+            .rank = 1,
+            .dims = a.dims + batch,
+            .strides = a.strides + batch,
+            .k_stride = a.strides[batch + 1]};
+  call.b = {.data = b.data,
+            .dtype = b.dtype,
+            .panels = false,
+            .k_stride = b.strides[batch],
             .n_stride = b.strides[batch + 1]};
   call.c = y.data;
   call.c_dtype = y.dtype;

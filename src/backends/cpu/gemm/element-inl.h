@@ -25,7 +25,9 @@ HWY_INLINE F16 KindOf(const Half*) { return {}; }
 HWY_INLINE BF16 KindOf(const BFloat*) { return {}; }
 
 template <class D, typename T>
-HWY_INLINE hn::Vec<D> LoadAsFloat(D d, const T* from) { return LoadF32(KindOf(from), d, Bits(from)); }
+HWY_INLINE hn::Vec<D> LoadAsFloat(D d, const T* from) {
+  return LoadF32(KindOf(from), d, Bits(from));
+}
 
 // Whole rows, dense.
 template <typename T>

@@ -7,12 +7,8 @@
 
 namespace liveshape::cpu {
 
-struct Half {
-  uint16_t bits;
-};
-struct BFloat {
-  uint16_t bits;
-};
+struct Half { uint16_t bits; };
+struct BFloat { uint16_t bits; };
 
 inline float ToFloat(float value) { return value; }
 inline float ToFloat(Half value) { return F32FromF16(value.bits); }
@@ -21,10 +17,16 @@ inline float ToFloat(BFloat value) { return F32FromBF16(value.bits); }
 template <typename T>
 T FromFloat(float value);
 template <>
-inline float FromFloat<float>(float value) { return value; }
+inline float FromFloat<float>(float value) {
+  return value;
+}
 template <>
-inline Half FromFloat<Half>(float value) { return {F16FromF32(value)}; }
+inline Half FromFloat<Half>(float value) {
+  return {F16FromF32(value)};
+}
 template <>
-inline BFloat FromFloat<BFloat>(float value) { return {BF16FromF32(value)}; }
+inline BFloat FromFloat<BFloat>(float value) {
+  return {BF16FromF32(value)};
+}
 
 }  // namespace liveshape::cpu

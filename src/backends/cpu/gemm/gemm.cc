@@ -6,11 +6,12 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/gemm/gemm.cc"
+// clang-format off: in this order
 #include "backends/cpu/simd/dispatch.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-
 #include "backends/cpu/gemm/micro-inl.h"
+// clang-format on
 
 HWY_BEFORE_NAMESPACE();
 namespace liveshape::cpu::HWY_NAMESPACE {
@@ -75,9 +76,9 @@ void FewRowsTyped(const GemmCall& call, const GemmTask& task) {
     const bool whole = panel * 16 + wide * 16 <= call.n;
     const int64_t panels = panel + wide <= task.panel_end && whole ? wide : 1;
     const bool is_wide = panels > 1;
-    const bool in_place =
-        call.b.panels ? kPlain || tiles.count == 1
-                      : kStridedB && tiles.count == 1 && panel * 16 + panels * 16 <= call.n;
+    const bool in_place = call.b.panels
+                              ? kPlain || tiles.count == 1
+                              : kStridedB && tiles.count == 1 && panel * 16 + panels * 16 <= call.n;
     HWY_ALIGN float tile[kFewRows * 16 * kMaxPanels];
     HWY_ALIGN float bias[16 * kMaxPanels];
     for (int64_t k0 = 0; k0 == 0 || k0 < call.k; k0 += kBlockK) {
@@ -102,22 +103,28 @@ void FewRowsTyped(const GemmCall& call, const GemmTask& task) {
         LoadBias(call, panel * 16, panels * 16, bias);
         args.bias = bias;
       }
+      // Panels are contiguous in k: while the first tile reads a block, the next one is fetched.
+      args.next = static_cast<const TB*>(args.b) + kBlockK * 16;
       for (int64_t t = 0; t < tiles.count; ++t) {
+        if (t == 1) args.next = args.b;
         args.rows = rows + tiles.Begin(t);
         args.c = tile + tiles.Begin(t) * args.ldc;
         const int64_t height = tiles.Height(t);
         // A shorter tile goes on fewer panels than WidePanels(height) would allow: the widest common.
         if (is_wide && WidePanels(static_cast<int>(height)) == panels) {
-          (in_place ? kRowsMicro<TB, kStridedB, true> : kRowsMicro<float, false, true>)[height - 1](args);
+          (in_place ? kRowsMicro<TB, kStridedB, true>
+                    : kRowsMicro<float, false, true>)[height - 1](args);
           continue;
         }
         for (int64_t p = 0; p < panels; ++p) {
           MicroArgs one = args;
           one.c = args.c + p * 16;
           if (args.bias != nullptr) one.bias = bias + p * 16;
-          one.b = in_place ? static_cast<const void*>(static_cast<const TB*>(args.b) + p * args.b_panel)
-                           : static_cast<const float*>(args.b) + p * args.b_panel;
-          (in_place ? kRowsMicro<TB, kStridedB, false> : kRowsMicro<float, false, false>)[height - 1](one);
+          one.b = in_place
+                      ? static_cast<const void*>(static_cast<const TB*>(args.b) + p * args.b_panel)
+                      : static_cast<const float*>(args.b) + p * args.b_panel;
+          (in_place ? kRowsMicro<TB, kStridedB, false>
+                    : kRowsMicro<float, false, false>)[height - 1](one);
         }
       }
     }
@@ -184,7 +191,10 @@ void Block(const GemmCall& call, const GemmTask& task) {
         LoadBias(call, panel * 16, 16, bias);
         args.bias = bias;
       }
+      // While the first tile works, the next panel's block comes.
+      args.next = args.b == packed_b ? args.b : static_cast<const float*>(args.b) + call.k * 16;
       for (int64_t t = 0; t < tiles.count; ++t) {
+        if (t == 1) args.next = args.b;
         args.packed = packed_a + tiles.Begin(t) * k;
         args.c = c + tiles.Begin(t) * args.ldc;
         kPackedMicro[tiles.Height(t) - 1](args);
@@ -245,8 +255,12 @@ void Gemm(const GemmCall& call, ThreadPool& pool, std::byte* scratch) {
     float* const wide = floats + pool.size() * worker_floats;
     const auto widen = LS_SIMD(WidenLeft);
     for (int64_t r = 0; r < call.m; ++r) widen(call, call.a.data, r, wide + r * call.k);
-    live.a = {.data = reinterpret_cast<const std::byte*>(wide), .dtype = DType::kF32, .rank = 1,
-              .dims = few_dims, .strides = few_strides, .k_stride = 1};
+    live.a = {.data = reinterpret_cast<const std::byte*>(wide),
+              .dtype = DType::kF32,
+              .rank = 1,
+              .dims = few_dims,
+              .strides = few_strides,
+              .k_stride = 1};
     in_place = true;
   }
 
@@ -257,34 +271,37 @@ void Gemm(const GemmCall& call, ThreadPool& pool, std::byte* scratch) {
   // several tasks a thread, since A is packed anew for each.
   int64_t group = kGroupPanels;
   if (few_rows) {
-    group = std::clamp<int64_t>(kTaskWork / std::max<int64_t>(1, call.m * call.k * 16), 8, panels + 8);
+    group =
+        std::clamp<int64_t>(kTaskWork / std::max<int64_t>(1, call.m * call.k * 16), 8, panels + 8);
   } else if (call.c_dtype == DType::kF32) {
     const int64_t wanted = CeilDiv(4 * pool.size(), batch * row_blocks);
     group = std::max(kGroupPanels, CeilDiv(panels, wanted));
   }
   const int64_t groups = CeilDiv(panels, group);
   const int64_t tasks = batch * row_blocks * groups;
-  const int64_t work = std::max<int64_t>(1, call.m * call.k * std::min(call.n, group * 16) / row_blocks);
+  const int64_t work =
+      std::max<int64_t>(1, call.m * call.k * std::min(call.n, group * 16) / row_blocks);
   const auto run = few_rows ? LS_SIMD(FewRows) : LS_SIMD(Block);
   const int64_t element = static_cast<int64_t>(SizeOf(call.c_dtype));
-  pool.ParallelFor(tasks, CeilDiv(kTaskWork / 4, work), [&](int64_t begin, int64_t end, int worker) {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t b = i / (row_blocks * groups);
-      const int64_t row_block = i / groups % row_blocks;
-      GemmTask task;
-      task.a = live.a.data + BatchOffset(call, call.a_batch_strides, b) *
-                                 static_cast<int64_t>(SizeOf(live.a.dtype));
-      task.b = call.b.data + BatchOffset(call, call.b_batch_strides, b) *
-                                 static_cast<int64_t>(SizeOf(call.b.dtype));
-      task.c = call.c + b * call.m * call.n * element;
-      task.row_begin = call.m * row_block / row_blocks;
-      task.row_end = call.m * (row_block + 1) / row_blocks;
-      task.panel_begin = i % groups * group;
-      task.panel_end = std::min(panels, task.panel_begin + group);
-      task.scratch = floats + worker * worker_floats;
-      run(live, task);
-    }
-  });
+  pool.ParallelFor(tasks, CeilDiv(kTaskWork / 4, work),
+                   [&](int64_t begin, int64_t end, int worker) {
+                     for (int64_t i = begin; i < end; ++i) {
+                       const int64_t b = i / (row_blocks * groups);
+                       const int64_t row_block = i / groups % row_blocks;
+                       GemmTask task;
+                       task.a = live.a.data + BatchOffset(call, call.a_batch_strides, b) *
+                                                  static_cast<int64_t>(SizeOf(live.a.dtype));
+                       task.b = call.b.data + BatchOffset(call, call.b_batch_strides, b) *
+                                                  static_cast<int64_t>(SizeOf(call.b.dtype));
+                       task.c = call.c + b * call.m * call.n * element;
+                       task.row_begin = call.m * row_block / row_blocks;
+                       task.row_end = call.m * (row_block + 1) / row_blocks;
+                       task.panel_begin = i % groups * group;
+                       task.panel_end = std::min(panels, task.panel_begin + group);
+                       task.scratch = floats + worker * worker_floats;
+                       run(live, task);
+                     }
+                   });
 }
 
 }  // namespace liveshape::cpu

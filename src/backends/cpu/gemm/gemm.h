@@ -45,7 +45,7 @@ struct GemmCall {
   const std::byte* bias = nullptr;  // [n] or null
   DType bias_dtype = DType::kF32;
   int64_t bias_stride = 1;
-  std::byte* c = nullptr;           // [batch..., m, n], dense
+  std::byte* c = nullptr;  // [batch..., m, n], dense
   DType c_dtype = DType::kF32;
   // Leading dims that A, B and C share; B's data must not be panels then.
   int batch_rank = 0;

@@ -16,8 +16,9 @@ template <typename T>
 void Rows(const GemmCall& call, const std::byte* a_data, const std::byte* b_data, std::byte* c_data,
           int64_t row_begin, int64_t row_end) {
   // Unsigned arithmetic wraps without being undefined; the bits are the same.
-  using U = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<std::conditional_t<
-                std::is_integral_v<T>, T, int>>, std::type_identity<T>>::type;
+  using U = typename std::conditional_t<
+      std::is_integral_v<T>, std::make_unsigned<std::conditional_t<std::is_integral_v<T>, T, int>>,
+      std::type_identity<T>>::type;
   using Sum = std::conditional_t<std::is_integral_v<T>, uint64_t, U>;
   const U* b = reinterpret_cast<const U*>(b_data);
   const U* bias = reinterpret_cast<const U*>(call.bias);
@@ -42,9 +43,7 @@ void Rows(const GemmCall& call, const std::byte* a_data, const std::byte* b_data
 constexpr bool HasFastGemm(DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
 }
-constexpr bool HasPlainGemm(DType dtype) {
-  return IsInteger(dtype) || dtype == DType::kF64;
-}
+constexpr bool HasPlainGemm(DType dtype) { return IsInteger(dtype) || dtype == DType::kF64; }
 
 // All operands of one dtype, which HasPlainGemm.
 inline void PlainGemm(const GemmCall& call, ThreadPool& pool) {
@@ -56,11 +55,10 @@ inline void PlainGemm(const GemmCall& call, ThreadPool& pool) {
       for (int64_t row = begin; row < end; ++row) {
         const int64_t index = row / call.m;
         constexpr int64_t kSize = sizeof(T);
-        plain_internal::Rows<T>(call,
-                                call.a.data + BatchOffset(call, call.a_batch_strides, index) * kSize,
-                                call.b.data + BatchOffset(call, call.b_batch_strides, index) * kSize,
-                                call.c + index * call.m * call.n * kSize, row % call.m,
-                                row % call.m + 1);
+        plain_internal::Rows<T>(
+            call, call.a.data + BatchOffset(call, call.a_batch_strides, index) * kSize,
+            call.b.data + BatchOffset(call, call.b_batch_strides, index) * kSize,
+            call.c + index * call.m * call.n * kSize, row % call.m, row % call.m + 1);
       }
     });
   };
