@@ -3,7 +3,9 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "bench/peak.cc"
 #include "backends/cpu/simd/dispatch.h"
+
 #include "hwy/foreach_target.h"
+
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -1,7 +1,7 @@
 """The spine's numbers: makes the models, compiles them, runs bench_spine and counts instructions.
 
-    make bench                      # this and the others
-    python bench/spine_bench.py     # this alone; build/release must be built (target bench_spine)
+make bench                      # this and the others
+python bench/spine_bench.py     # this alone; build/release must be built (target bench_spine)
 """
 
 import json

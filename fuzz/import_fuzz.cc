@@ -8,7 +8,8 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace liveshape;
   // The checksums would keep every mutation out.
-  auto archive = pt2::Pt2Archive::Open({reinterpret_cast<const std::byte*>(data), size}, {.check_crc = false});
+  auto archive =
+      pt2::Pt2Archive::Open({reinterpret_cast<const std::byte*>(data), size}, {.check_crc = false});
   if (!archive.ok()) return 0;
   auto imported = ImportPt2(*archive, nullptr);
   if (!imported.ok()) return 0;

@@ -31,7 +31,9 @@
 
 namespace liveshape {
 
-namespace ir { class Graph; }
+namespace ir {
+class Graph;
+}
 class Backend;  // runtime/backend.h
 
 // A tensor in somebody's memory: row-major and dense.
@@ -45,8 +47,8 @@ struct TensorRef {
 };
 
 struct SymbolDescription {
-  std::string name;        // torch's: "s43"
-  std::string display;     // the Dim's name, or empty
+  std::string name;     // torch's: "s43"
+  std::string display;  // the Dim's name, or empty
   int64_t min = 0, max = 0;
   std::vector<std::string> enters;  // "input_ids.1": dim 1 of that input
 };
@@ -90,7 +92,8 @@ class Artifact {
 
  private:
   Artifact() = default;
-  static std::shared_ptr<Artifact> Describe(std::unique_ptr<ir::Graph> graph);  // a graph that holds
+  static std::shared_ptr<Artifact> Describe(
+      std::unique_ptr<ir::Graph> graph);  // a graph that holds
   std::unique_ptr<ir::Graph> graph_;
   std::vector<SymbolDescription> symbols_;
   std::vector<PortDescription> inputs_, outputs_;
@@ -105,7 +108,11 @@ struct CpuOptions {
 std::unique_ptr<Backend> MakeCpuBackend(const CpuOptions& options = {});
 std::unique_ptr<Backend> MakeNullBackend();  // plans and binds, computes nothing
 
-enum class Poison : uint8_t { kNone, kNaN, kLarge };  // kLarge: 1e30; both 0x7f.. integers, 0xFF bool
+enum class Poison : uint8_t {
+  kNone,
+  kNaN,
+  kLarge
+};  // kLarge: 1e30; both 0x7f.. integers, 0xFF bool
 
 struct SessionOptions {
   // Any allocation, rebuild or moved address after Create aborts with a message (X1).
@@ -119,22 +126,22 @@ struct SessionOptions {
 };
 
 struct Stats {
-  bool allocations_observed = false;   // false: `allocations` says nothing
-  uint64_t allocations = 0;            // inside bind and run, since Create
+  bool allocations_observed = false;  // false: `allocations` says nothing
+  uint64_t allocations = 0;           // inside bind and run, since Create
   uint64_t rebuilds = 0;
   uint64_t moved_addresses = 0;
-  uint64_t binds = 0;                  // to a new shape
+  uint64_t binds = 0;  // to a new shape
   uint64_t runs = 0;
-  double last_bind_us = 0;             // solve, shape program, checks and swap
+  double last_bind_us = 0;  // solve, shape program, checks and swap
   double last_run_ms = 0;
-  size_t arena_reserved = 0;           // bytes at the bound
-  size_t arena_resident = 0;           // physical now; measured when stats() is called
-  size_t arena_live = 0;               // most bytes live at one time, at the live shape
+  size_t arena_reserved = 0;  // bytes at the bound
+  size_t arena_resident = 0;  // physical now; measured when stats() is called
+  size_t arena_live = 0;      // most bytes live at one time, at the live shape
 };
 
 struct ProfileEntry {
   std::string op, node, source;
-  double us = 0;                       // summed over the runs since Create or ResetProfile
+  double us = 0;  // summed over the runs since Create or ResetProfile
   uint64_t calls = 0;
 };
 
@@ -158,15 +165,15 @@ class Session {
   Status Run(std::span<const TensorRef> inputs, std::span<TensorRef> outputs);
 
   size_t output_count() const;
-  const TensorRef& output(size_t i) const;        // of the last run; dims are live after Bind already
-  std::span<const int64_t> symbol_values() const; // the bound shape
+  const TensorRef& output(size_t i) const;  // of the last run; dims are live after Bind already
+  std::span<const int64_t> symbol_values() const;  // the bound shape
 
   // States: what the graph keeps between runs.
   std::vector<std::string> state_names() const;
-  Result<TensorRef> state(std::string_view name) const;           // dtype and dims; data null
+  Result<TensorRef> state(std::string_view name) const;  // dtype and dims; data null
   Status ReadState(std::string_view name, std::span<std::byte> destination) const;
   Status WriteState(std::string_view name, std::span<const std::byte> source);
-  Status ResetStates();                                            // to the artifact's initial values
+  Status ResetStates();  // to the artifact's initial values
   Result<std::vector<std::byte>> Snapshot() const;
   Status Restore(std::span<const std::byte> snapshot);
   // A run that failed after it had begun to change states leaves the session refusing to run until
@@ -174,15 +181,15 @@ class Session {
   bool needs_reset() const;
 
   Stats stats() const;
-  void Trim();                                     // physical memory down to the live shape (X5)
+  void Trim();  // physical memory down to the live shape (X5)
   std::vector<ProfileEntry> profile() const;
   void ResetProfile();
   // Checked between ops; the running Run returns kCancelled. Set it back to false to run again.
   std::atomic<bool>& cancel();
 
   struct PlanReport {
-    size_t bytes = 0;         // of the arena at the bound
-    size_t lower_bound = 0;   // max over time of the sum of live slots
+    size_t bytes = 0;        // of the arena at the bound
+    size_t lower_bound = 0;  // max over time of the sum of live slots
     size_t slots = 0, steps = 0, copies = 0, shape_instructions = 0;
   };
   PlanReport plan_report() const;

@@ -233,9 +233,11 @@ TEST(ArtifactTest, SchemaNamesPointwiseOperationsInTheOrderOfIr) {
 
 // What a new version adds to fuzz/corpus/artifact_fuzz: copy the two files from the folder named on failure.
 TEST(ArtifactTest, SamplesOfThisVersionAreWrittenAndLoad) {
-  const std::pair<const char*, std::unique_ptr<ir::Graph>> samples[] = {{"tiny", TinyGraph()}, {"sample", SampleGraph()}};
+  const std::pair<const char*, std::unique_ptr<ir::Graph>> samples[] = {{"tiny", TinyGraph()},
+                                                                        {"sample", SampleGraph()}};
   for (const auto& [name, graph] : samples) {
-    const std::string path = fmt::format("{}/{}_{}.{}.live", testing::TempDir(), name, kMajor, kMinor);
+    const std::string path =
+        fmt::format("{}/{}_{}.{}.live", testing::TempDir(), name, kMajor, kMinor);
     ASSERT_TRUE(WriteArtifact(*graph, path).ok()) << path;
     auto file = MappedFile::Open(path);
     ASSERT_TRUE(file.ok()) << path;

@@ -44,8 +44,10 @@ TEST_F(Observe, EveryAllocatorCountsOnce) {
     const uint64_t seen = scope.count();
     const AllocationPause pause;
     // TSan's hooks see malloc and operator new for sure, the others by version: never more than happened.
-    if (kThreadSanitizer) EXPECT_LE(seen, expected) << what;
-    else EXPECT_EQ(seen, expected) << what;
+    if (kThreadSanitizer)
+      EXPECT_LE(seen, expected) << what;
+    else
+      EXPECT_EQ(seen, expected) << what;
   };
   void* p = malloc(10);
   Keep(p);

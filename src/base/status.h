@@ -57,9 +57,9 @@ class [[nodiscard]] Status {
   std::string message_;
 };
 
-#define LS_DEFINE_ERROR(Name, code)                                       \
-  template <typename... Args>                                             \
-  Status Name(fmt::format_string<Args...> format, Args&&... args) {       \
+#define LS_DEFINE_ERROR(Name, code)                                        \
+  template <typename... Args>                                              \
+  Status Name(fmt::format_string<Args...> format, Args&&... args) {        \
     return Status(code, fmt::format(format, std::forward<Args>(args)...)); \
   }
 LS_DEFINE_ERROR(InvalidArgument, Code::kInvalidArgument)
@@ -79,8 +79,8 @@ LS_DEFINE_ERROR(Internal, Code::kInternal)
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}           // NOLINT: implicit by design
-  Result(Status status) : value_(std::move(status)) {}    // NOLINT: implicit by design
+  Result(T value) : value_(std::move(value)) {}         // NOLINT: implicit by design
+  Result(Status status) : value_(std::move(status)) {}  // NOLINT: implicit by design
 
   bool ok() const { return value_.index() == 0; }
   Status status() const& { return ok() ? Status() : std::get<1>(value_); }
@@ -105,10 +105,9 @@ class [[nodiscard]] Result {
 #define LS_CONCAT_INNER(a, b) a##b
 #define LS_CONCAT(a, b) LS_CONCAT_INNER(a, b)
 
-#define LS_RETURN_IF_ERROR(expression)                              \
-  do {                                                              \
-    if (::liveshape::Status ls_status = (expression); !ls_status.ok()) \
-      return ls_status;                                             \
+#define LS_RETURN_IF_ERROR(expression)                                                   \
+  do {                                                                                   \
+    if (::liveshape::Status ls_status = (expression); !ls_status.ok()) return ls_status; \
   } while (false)
 
 #define LS_ASSIGN_OR_RETURN(declaration, expression) \
@@ -119,7 +118,7 @@ class [[nodiscard]] Result {
   declaration = *std::move(result)
 
 // An invariant of ours; checked in every build because a wrong answer costs more than a branch.
-#define LS_CHECK(condition)                                                    \
-  do {                                                                         \
+#define LS_CHECK(condition)                                                                \
+  do {                                                                                     \
     if (!(condition)) ::liveshape::Panic(__FILE__, __LINE__, "check failed: " #condition); \
   } while (false)

@@ -27,9 +27,12 @@ class ThreadPool {
   void ParallelFor(int64_t count, int64_t grain, Body&& body) {
     if (count <= 0) return;
     if (size_ == 1 || count <= grain) return static_cast<void>(body(int64_t{0}, count, 0));
-    Dispatch(count, grain, [](void* b, int64_t begin, int64_t end, int worker) {
-      (*static_cast<std::remove_reference_t<Body>*>(b))(begin, end, worker);
-    }, &body);
+    Dispatch(
+        count, grain,
+        [](void* b, int64_t begin, int64_t end, int worker) {
+          (*static_cast<std::remove_reference_t<Body>*>(b))(begin, end, worker);
+        },
+        &body);
   }
 
  private:

@@ -39,7 +39,8 @@ TEST(ThreadPool, ManyShortCallsSynchronise) {
     pool.ParallelFor(64, 1, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) data[i] += i ^ round;
     });
-    if (round % 5000 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(3));  // workers sleep
+    if (round % 5000 == 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(3));  // workers sleep
   }
   for (int64_t i = 0; i < 64; ++i) {
     int64_t expected = 0;

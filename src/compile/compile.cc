@@ -20,7 +20,8 @@ double MillisSince(Clock::time_point start) {
 }
 
 // Folds by running: the same kernels that would run it later.
-Result<std::vector<std::vector<std::byte>>> EvaluateConstants(std::unique_ptr<ir::Graph> constants) {
+Result<std::vector<std::vector<std::byte>>> EvaluateConstants(
+    std::unique_ptr<ir::Graph> constants) {
   LS_ASSIGN_OR_RETURN(auto artifact, Artifact::FromGraph(std::move(constants)));
   LS_ASSIGN_OR_RETURN(auto session, Session::Create(artifact, MakeCpuBackend({.threads = 1})));
   LS_RETURN_IF_ERROR(session->Run({}));
@@ -47,7 +48,8 @@ Status ApplyStatics(ir::Graph& graph, const std::map<std::string, int64_t>& stat
     if (!found) return NotFound("--static {}: there is no such symbol", name);
     const sym::SymbolInfo& info = graph.table().symbols()[*found];
     if (value < info.lo || value > info.hi)
-      return OutOfRange("--static {}={}: outside the range [{}, {}]", name, value, info.lo, info.hi);
+      return OutOfRange("--static {}={}: outside the range [{}, {}]", name, value, info.lo,
+                        info.hi);
     graph.table().NarrowSymbol(*found, value, value);
   }
   return {};
@@ -57,7 +59,9 @@ void FillReport(const ir::Graph& graph, const ImportResult& imported, CompileRep
   for (const SymbolRow& row : imported.symbols) {
     const sym::SymbolInfo& info = graph.table().symbols()[row.symbol];
     report.symbols.push_back({info.name, info.display, info.lo, info.hi, row.enters,
-                              info.stage > 0 ? "host value" : row.enters.empty() ? "does not enter through an input" : ""});
+                              info.stage > 0       ? "host value"
+                              : row.enters.empty() ? "does not enter through an input"
+                                                   : ""});
   }
   report.specialised = imported.specialised;
   report.warnings = imported.warnings;
@@ -68,8 +72,10 @@ void FillReport(const ir::Graph& graph, const ImportResult& imported, CompileRep
 
 }  // namespace
 
-Result<std::unique_ptr<ir::Graph>> CompileGraph(std::span<const std::byte> pt2, std::shared_ptr<const void> owner,
-                                                const CompileRequest& request, CompileReport* report) {
+Result<std::unique_ptr<ir::Graph>> CompileGraph(std::span<const std::byte> pt2,
+                                                std::shared_ptr<const void> owner,
+                                                const CompileRequest& request,
+                                                CompileReport* report) {
   auto start = Clock::now();
   auto done = [&](std::string_view what) {
     const double ms = MillisSince(start);
@@ -79,8 +85,9 @@ Result<std::unique_ptr<ir::Graph>> CompileGraph(std::span<const std::byte> pt2, 
   };
   LS_ASSIGN_OR_RETURN(pt2::Pt2Archive archive, pt2::Pt2Archive::Open(pt2));
   done("read");
-  LS_ASSIGN_OR_RETURN(ImportResult imported, ImportPt2(archive, std::move(owner),
-                                                       {.bounds = request.bounds, .mins = request.mins}));
+  LS_ASSIGN_OR_RETURN(
+      ImportResult imported,
+      ImportPt2(archive, std::move(owner), {.bounds = request.bounds, .mins = request.mins}));
   done("import");
   passes::PassOptions options;
   options.evaluate = EvaluateConstants;
@@ -93,7 +100,8 @@ Result<std::unique_ptr<ir::Graph>> CompileGraph(std::span<const std::byte> pt2, 
   LS_RETURN_IF_ERROR(ApplyStatics(*imported.graph, request.statics, imported.symbols));
   start = Clock::now();
   // A size without a finite maximum, or an op that cannot be planned, is a compile error, not a load error.
-  LS_RETURN_IF_ERROR(plan::MakePlan(*imported.graph, MakeCpuBackend({.threads = 1})->rules()).status());
+  LS_RETURN_IF_ERROR(
+      plan::MakePlan(*imported.graph, MakeCpuBackend({.threads = 1})->rules()).status());
   done("plan");
   FillReport(*imported.graph, imported, *report);
   return std::move(imported.graph);
@@ -106,7 +114,8 @@ Result<CompileReport> CompileFile(const CompileRequest& request) {
   CompileRequest with_forget = request;
   const std::span<const std::byte> mapped = file->bytes();
   with_forget.forget = [&](std::span<const std::byte> range) {
-    if (range.data() >= mapped.data() && range.data() + range.size() <= mapped.data() + mapped.size())
+    if (range.data() >= mapped.data() &&
+        range.data() + range.size() <= mapped.data() + mapped.size())
       file->Forget(range);
   };
   auto graph = CompileGraph(file->bytes(), file, with_forget, &report);

@@ -20,9 +20,10 @@ namespace liveshape {
 
 struct CompileRequest {
   std::string input, output;
-  std::map<std::string, int64_t> bounds;   // --bound: sets a missing maximum or lowers one
-  std::map<std::string, int64_t> mins;     // --min
-  std::map<std::string, int64_t> statics;  // --static: narrows the range to a point after all passes
+  std::map<std::string, int64_t> bounds;  // --bound: sets a missing maximum or lowers one
+  std::map<std::string, int64_t> mins;    // --min
+  std::map<std::string, int64_t>
+      statics;  // --static: narrows the range to a point after all passes
   std::function<void(std::string_view pass, double ms)> progress;
   // Set by CompileFile: bytes of the input that will not be read again.
   std::function<void(std::span<const std::byte>)> forget = {};
@@ -48,7 +49,9 @@ struct CompileReport {
 Result<CompileReport> CompileFile(const CompileRequest& request);
 
 // The same without files, for tests and tools.
-Result<std::unique_ptr<ir::Graph>> CompileGraph(std::span<const std::byte> pt2, std::shared_ptr<const void> owner,
-                                                const CompileRequest& request, CompileReport* report);
+Result<std::unique_ptr<ir::Graph>> CompileGraph(std::span<const std::byte> pt2,
+                                                std::shared_ptr<const void> owner,
+                                                const CompileRequest& request,
+                                                CompileReport* report);
 
 }  // namespace liveshape

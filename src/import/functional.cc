@@ -52,7 +52,8 @@ std::optional<ir::Layout> TensorStore::LayoutInBase(ir::ValueId value, TensorId 
   for (size_t i = chain.size(); i-- > 0;) {
     const ir::Node& node = graph_.nodes[chain[i]];
     const ir::TensorType* input = &graph_.type(node.inputs[0]);
-    auto next = node.op->view({graph_.table(), node, {&input, 1}}, graph_.type(node.outputs[0]), layout);
+    auto next =
+        node.op->view({graph_.table(), node, {&input, 1}}, graph_.type(node.outputs[0]), layout);
     if (!next) return std::nullopt;
     layout = std::move(*next);
   }

@@ -51,7 +51,8 @@ void Importer::FindWritten(const pt2::Graph& graph, std::map<std::string, std::s
     const std::string target = ShortTarget(node.target);
     if (const WrapperOp* wrapper = FindWrapper(target)) {
       const pt2::Graph* inner = node.inputs.size() > wrapper->graph_arg
-                                    ? node.inputs[wrapper->graph_arg].arg.graph().get() : nullptr;
+                                    ? node.inputs[wrapper->graph_arg].arg.graph().get()
+                                    : nullptr;
       std::map<std::string, std::string> inner_roots;
       for (size_t i = 0; inner && i < inner->inputs.size(); ++i) {
         const size_t at = wrapper->graph_arg + 1 + i;
@@ -82,7 +83,8 @@ void Importer::FindWritten(const pt2::Graph& graph, std::map<std::string, std::s
 }
 
 // Dense row-major bytes of a weight: in place where it lies so, else a copy (a transposed tie).
-Result<std::span<const std::byte>> Importer::DenseBytes(const pt2::Weight& w, std::shared_ptr<const void>& owner) {
+Result<std::span<const std::byte>> Importer::DenseBytes(const pt2::Weight& w,
+                                                        std::shared_ptr<const void>& owner) {
   const auto storage = archive_.storage(w).bytes;
   const size_t element = static_cast<size_t>(pt2::ElementBytes(w.dtype));
   size_t numel = 1;
@@ -90,15 +92,17 @@ Result<std::span<const std::byte>> Importer::DenseBytes(const pt2::Weight& w, st
   if (w.dropped) return Unsupported("`{}` was saved without weights", w.name);
   if (w.is_contiguous() || numel == 0) {
     owner = owner_;
-    return numel == 0 ? std::span<const std::byte>()
-                      : storage.subspan(static_cast<size_t>(w.storage_offset) * element, numel * element);
+    return numel == 0
+               ? std::span<const std::byte>()
+               : storage.subspan(static_cast<size_t>(w.storage_offset) * element, numel * element);
   }
   auto copy = std::make_shared<std::vector<std::byte>>(numel * element);
   std::vector<int64_t> index(w.sizes.size(), 0);
   for (size_t i = 0; i < numel; ++i) {
     int64_t at = w.storage_offset;
     for (size_t d = 0; d < index.size(); ++d) at += index[d] * w.strides[d];
-    std::memcpy(copy->data() + i * element, storage.data() + static_cast<size_t>(at) * element, element);
+    std::memcpy(copy->data() + i * element, storage.data() + static_cast<size_t>(at) * element,
+                element);
     for (size_t d = index.size(); d-- > 0;) {
       if (++index[d] < w.sizes[d]) break;
       index[d] = 0;
@@ -115,7 +119,8 @@ Status Importer::AddWeights(Env& env) {
   // A buffer mutation names the buffer, not the placeholder.
   std::set<std::string> mutated_targets;
   for (const pt2::OutputSpec& spec : program.output_specs)
-    if (spec.kind == pt2::OutputKind::kBufferMutation || spec.kind == pt2::OutputKind::kParameterMutation)
+    if (spec.kind == pt2::OutputKind::kBufferMutation ||
+        spec.kind == pt2::OutputKind::kParameterMutation)
       mutated_targets.insert(spec.target);
 
   struct Use {
@@ -149,21 +154,29 @@ Status Importer::AddWeights(Env& env) {
       auto it = made.find(key);
       if (it == made.end()) {
         if (is_state && !made.empty())
-          return Unsupported("`{}` is written in place and shares its storage with a tensor of another shape",
-                             w.name);
+          return Unsupported(
+              "`{}` is written in place and shares its storage with a tensor of another shape",
+              w.name);
         LS_ASSIGN_OR_RETURN(DType dtype, ToDType(w.dtype));
         std::shared_ptr<const void> owner;
         LS_ASSIGN_OR_RETURN(auto bytes, DenseBytes(w, owner));
         const Use* named = &use;  // a buffer's name says more than a lifted constant's
         for (const Use& other : uses)
           if (other.spec->kind == pt2::InputKind::kBuffer) named = &other;
-        ir::ValueId value =
-            is_state ? graph_->AddState({.name = named->spec->target, .dtype = dtype, .dims = w.sizes,
-                                         .initial = bytes, .owner = owner})
-                     : graph_->AddConstant({.name = use.spec->target, .dtype = dtype, .dims = w.sizes,
-                                            .data = bytes, .owner = owner});
+        ir::ValueId value = is_state ? graph_->AddState({.name = named->spec->target,
+                                                         .dtype = dtype,
+                                                         .dims = w.sizes,
+                                                         .initial = bytes,
+                                                         .owner = owner})
+                                     : graph_->AddConstant({.name = use.spec->target,
+                                                            .dtype = dtype,
+                                                            .dims = w.sizes,
+                                                            .data = bytes,
+                                                            .owner = owner});
         it = made.emplace(std::move(key), store_.AddBase(value)).first;
-        if (is_state) state_bases_[store_.BaseOf(it->second)] = static_cast<uint32_t>(graph_->states.size() - 1);
+        if (is_state)
+          state_bases_[store_.BaseOf(it->second)] =
+              static_cast<uint32_t>(graph_->states.size() - 1);
       }
       env.tensors[use.placeholder] = it->second;
       weight_by_target_[use.spec->target] = it->second;
@@ -175,7 +188,8 @@ Status Importer::AddWeights(Env& env) {
 Status Importer::AddUserInputs(Env& env) {
   const pt2::Program& program = archive_.program();
   for (const pt2::InputSpec& spec : program.input_specs) {
-    if (spec.kind != pt2::InputKind::kUserInput && spec.kind != pt2::InputKind::kConstantInput) continue;
+    if (spec.kind != pt2::InputKind::kUserInput && spec.kind != pt2::InputKind::kConstantInput)
+      continue;
     const std::string name = spec.path.empty() ? std::string(spec.arg.value_name()) : spec.path;
     const auto integer = spec.arg.integer();
     const bool dropped = spec.kind == pt2::InputKind::kConstantInput && !integer;
@@ -201,7 +215,8 @@ Status Importer::AddUserInputs(Env& env) {
     const std::string value(spec.arg.value_name());
     auto it = program.graph.sym_int_values.find(value);
     if (it == program.graph.sym_int_values.end())
-      return Unsupported("input `{}` is {}: only tensors and integers are inputs", name, spec.arg.kind());
+      return Unsupported("input `{}` is {}: only tensors and integers are inputs", name,
+                         spec.arg.kind());
     LS_ASSIGN_OR_RETURN(Expr scalar, ToExpr(it->second));
     graph_->AddScalarInput(name, scalar);
     env.scalars[value] = scalar;
@@ -213,20 +228,26 @@ Status Importer::AddOutputs(Env& env) {
   const pt2::Program& program = archive_.program();
   std::set<std::string> names;
   for (const pt2::OutputSpec& spec : program.output_specs) {
-    if (spec.kind == pt2::OutputKind::kBufferMutation || spec.kind == pt2::OutputKind::kParameterMutation) {
+    if (spec.kind == pt2::OutputKind::kBufferMutation ||
+        spec.kind == pt2::OutputKind::kParameterMutation) {
       auto it = weight_by_target_.find(spec.target);
-      if (it == weight_by_target_.end()) return DataLoss("mutation of unknown buffer `{}`", spec.target);
+      if (it == weight_by_target_.end())
+        return DataLoss("mutation of unknown buffer `{}`", spec.target);
       LS_ASSIGN_OR_RETURN(ir::ValueId value, ReadTensor(env, spec.arg.value_name()));
       const auto state = state_bases_.find(store_.BaseOf(it->second));
-      if (state == state_bases_.end()) return Internal("`{}` is written but is not a state", spec.target);
+      if (state == state_bases_.end())
+        return Internal("`{}` is written but is not a state", spec.target);
       graph_->states[state->second].result = value;
       continue;
     }
     if (spec.kind == pt2::OutputKind::kUserInputMutation)
-      return Unsupported("the model writes to its input `{}` in place: return it as an output instead, or "
-                         "make it a buffer", spec.target);
+      return Unsupported(
+          "the model writes to its input `{}` in place: return it as an output instead, or "
+          "make it a buffer",
+          spec.target);
     if (spec.kind != pt2::OutputKind::kUserOutput)
-      return Unsupported("output of kind {}: only inference programs are served", pt2::Name(spec.kind));
+      return Unsupported("output of kind {}: only inference programs are served",
+                         pt2::Name(spec.kind));
     std::string name = spec.path.empty() ? std::string(spec.arg.value_name()) : spec.path;
     if (name.empty()) name = fmt::format("out.{}", graph_->outputs.size());
     if (spec.arg.is_none()) continue;
@@ -235,9 +256,13 @@ Status Importer::AddOutputs(Env& env) {
       LS_ASSIGN_OR_RETURN(output.value, ReadTensor(env, *spec.arg.tensor()));
     } else {
       LS_ASSIGN_OR_RETURN(ops::AtenValue value, ToAten(env, spec.arg));
-      if (auto* e = std::get_if<Expr>(&value)) output.scalar = *e;
-      else if (auto* b = std::get_if<bool>(&value)) output.scalar = table().Int(*b);
-      else return Unsupported("output `{}` is {}: only tensors and integers are outputs", name, spec.arg.kind());
+      if (auto* e = std::get_if<Expr>(&value))
+        output.scalar = *e;
+      else if (auto* b = std::get_if<bool>(&value))
+        output.scalar = table().Int(*b);
+      else
+        return Unsupported("output `{}` is {}: only tensors and integers are outputs", name,
+                           spec.arg.kind());
     }
     graph_->outputs.push_back(std::move(output));
   }
@@ -254,7 +279,8 @@ Result<ImportResult> Importer::Run() {
   Env env{archive_.program().graph, {}, {}};
   LS_RETURN_IF_ERROR(AddWeights(env));
   LS_RETURN_IF_ERROR(AddUserInputs(env));
-  LS_RETURN_IF_ERROR(ImportGuards(archive_.program(), input_by_path_, flat_inputs_, *graph_, warnings_));
+  LS_RETURN_IF_ERROR(
+      ImportGuards(archive_.program(), input_by_path_, flat_inputs_, *graph_, warnings_));
   LS_RETURN_IF_ERROR(ImportNodes(env));
   LS_RETURN_IF_ERROR(AddOutputs(env));
   MarkUnusedInputs();

@@ -24,7 +24,8 @@ namespace liveshape {
 
 struct ImportOptions {
   std::map<std::string, int64_t> bounds;  // lowers a maximum, or sets a missing one
-  std::map<std::string, int64_t> mins;    // replaces a minimum: Dim.AUTO says 2, torch's ops serve 0 and 1
+  std::map<std::string, int64_t>
+      mins;  // replaces a minimum: Dim.AUTO says 2, torch's ops serve 0 and 1
 };
 
 struct SymbolRow {

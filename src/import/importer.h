@@ -33,8 +33,12 @@ const WrapperOp* FindWrapper(std::string_view target);
 
 class Importer {
  public:
-  Importer(const pt2::Pt2Archive& archive, std::shared_ptr<const void> owner, const ImportOptions& options)
-      : archive_(archive), owner_(std::move(owner)), options_(options), graph_(std::make_unique<ir::Graph>()),
+  Importer(const pt2::Pt2Archive& archive, std::shared_ptr<const void> owner,
+           const ImportOptions& options)
+      : archive_(archive),
+        owner_(std::move(owner)),
+        options_(options),
+        graph_(std::make_unique<ir::Graph>()),
         store_(*graph_) {}
   Result<ImportResult> Run();
 
@@ -51,7 +55,8 @@ class Importer {
   // import.cc
   static void FindWritten(const pt2::Graph& graph, std::map<std::string, std::string> roots,
                           std::set<std::string>& written);
-  Result<std::span<const std::byte>> DenseBytes(const pt2::Weight& weight, std::shared_ptr<const void>& owner);
+  Result<std::span<const std::byte>> DenseBytes(const pt2::Weight& weight,
+                                                std::shared_ptr<const void>& owner);
   Status AddWeights(Env& env);
   Status AddUserInputs(Env& env);
   Status AddOutputs(Env& env);
@@ -63,7 +68,8 @@ class Importer {
   Status ImportNodes(Env& env);
   Status ImportNode(Env& env, const pt2::Node& node);
   Status ImportAten(Env& env, const pt2::Node& node, const std::string& target);
-  Status ImportScalarNode(Env& env, const pt2::Node& node, const std::string& target, bool* handled);
+  Status ImportScalarNode(Env& env, const pt2::Node& node, const std::string& target,
+                          bool* handled);
   Status ImportWrapper(Env& env, const pt2::Node& node, const WrapperOp& wrapper);
   Status ImportItem(Env& env, const pt2::Node& node);
   Status BindOutputs(Env& env, const pt2::Node& node, const std::vector<ir::ValueId>& values);
@@ -82,7 +88,7 @@ class Importer {
   std::unique_ptr<ir::Graph> graph_;
   TensorStore store_;
   std::unique_ptr<ShapeSampler> sampler_;
-  std::map<uint32_t, uint32_t> state_bases_;            // base -> state
+  std::map<uint32_t, uint32_t> state_bases_;  // base -> state
   std::map<std::string, TensorId> weight_by_target_;
   std::map<std::string, uint32_t> input_by_path_;
   std::vector<uint32_t> flat_inputs_;  // by position in the call: the graph's input, or kNoInput

@@ -64,15 +64,18 @@ Fold FindScalarOp(std::string_view target) {
 }
 
 bool IsScalarTarget(std::string_view target) {
-  return target.starts_with("_operator.") || target.starts_with("torch.sym_") || target.starts_with("math.") ||
-         target.starts_with("aten.sym_") || target.starts_with("builtins.");
+  return target.starts_with("_operator.") || target.starts_with("torch.sym_") ||
+         target.starts_with("math.") || target.starts_with("aten.sym_") ||
+         target.starts_with("builtins.");
 }
 
 // Without effect on values: ranges are in the program, metadata asserts are checked by CheckType.
 bool IsNoOp(std::string_view target) {
   static constexpr std::string_view kNoOps[] = {
-      "aten._assert_tensor_metadata.default", "aten.sym_constrain_range.default",
-      "aten.sym_constrain_range_for_size.default", "aten._assert_async.msg",
+      "aten._assert_tensor_metadata.default",
+      "aten.sym_constrain_range.default",
+      "aten.sym_constrain_range_for_size.default",
+      "aten._assert_async.msg",
   };
   return std::find(std::begin(kNoOps), std::end(kNoOps), target) != std::end(kNoOps);
 }
@@ -80,7 +83,8 @@ bool IsNoOp(std::string_view target) {
 // "aten.add_.Tensor" -> "aten.add.Tensor"; empty if the op does not write in place.
 std::string FunctionalTarget(std::string_view target) {
   const size_t dot = target.rfind('.');
-  if (!target.starts_with("aten.") || dot == target.npos || dot < 6 || target[dot - 1] != '_') return {};
+  if (!target.starts_with("aten.") || dot == target.npos || dot < 6 || target[dot - 1] != '_')
+    return {};
   std::string functional(target);
   functional.erase(dot - 1, 1);
   return ops::FindForm(target) ? std::string() : functional;
@@ -96,11 +100,13 @@ void Importer::CollectUnknown(const pt2::Graph& graph, std::vector<std::string>&
         if (auto inner = arg.arg.graph()) CollectUnknown(*inner, unknown);
       continue;
     }
-    if (IsScalarTarget(target) || IsNoOp(target) || IsItem(target) || target == "aten._assert_scalar.default")
+    if (IsScalarTarget(target) || IsNoOp(target) || IsItem(target) ||
+        target == "aten._assert_scalar.default")
       continue;
     if (ops::FindForm(target) || ops::FindForm(FunctionalTarget(target))) continue;
     const std::string where = node.source.str();
-    unknown.push_back(fmt::format("  {}  node `{}`{}{}", target, node.name, where.empty() ? "" : " at ", where));
+    unknown.push_back(
+        fmt::format("  {}  node `{}`{}{}", target, node.name, where.empty() ? "" : " at ", where));
   }
 }
 
@@ -110,15 +116,18 @@ Status Importer::CheckTargets(const pt2::Graph& graph) {
   if (unknown.empty()) return {};
   std::string list;
   for (const std::string& line : unknown) list += "\n" + line;
-  return Unsupported("{} node{} of the program {} an op that Liveshape does not have:{}", unknown.size(),
-                     unknown.size() == 1 ? "" : "s", unknown.size() == 1 ? "is" : "are", list);
+  return Unsupported("{} node{} of the program {} an op that Liveshape does not have:{}",
+                     unknown.size(), unknown.size() == 1 ? "" : "s",
+                     unknown.size() == 1 ? "is" : "are", list);
 }
 
 template <typename T>
 Result<Expr> Importer::ToExpr(const pt2::SymValue<T>& value) {
   if (value.is_expr()) return sym::ParseSrepr(table(), value.expr);
-  if constexpr (std::is_same_v<T, double>) return table().Float(value.value);
-  else return table().Int(static_cast<int64_t>(value.value));
+  if constexpr (std::is_same_v<T, double>)
+    return table().Float(value.value);
+  else
+    return table().Int(static_cast<int64_t>(value.value));
 }
 template Result<Expr> Importer::ToExpr(const pt2::SymInt&);
 template Result<Expr> Importer::ToExpr(const pt2::SymBool&);
@@ -138,22 +147,28 @@ Result<Expr> Importer::Scalar(Env& env, std::string_view name) {
   if (auto it = env.scalars.find(name); it != env.scalars.end()) return it->second;
   // Not computed by us: the exporter's own expression for it.
   Result<Expr> e = NotFound("symbolic value `{}` has no definition", name);
-  if (auto it = env.graph.sym_int_values.find(name); it != env.graph.sym_int_values.end()) e = ToExpr(it->second);
-  else if (auto b = env.graph.sym_bool_values.find(name); b != env.graph.sym_bool_values.end()) e = ToExpr(b->second);
-  else if (auto f = env.graph.sym_float_values.find(name); f != env.graph.sym_float_values.end()) e = ToExpr(f->second);
+  if (auto it = env.graph.sym_int_values.find(name); it != env.graph.sym_int_values.end())
+    e = ToExpr(it->second);
+  else if (auto b = env.graph.sym_bool_values.find(name); b != env.graph.sym_bool_values.end())
+    e = ToExpr(b->second);
+  else if (auto f = env.graph.sym_float_values.find(name); f != env.graph.sym_float_values.end())
+    e = ToExpr(f->second);
   if (e.ok()) env.scalars[std::string(name)] = *e;
   return e;
 }
 
 Result<ir::ValueId> Importer::ReadTensor(Env& env, std::string_view name) {
   auto it = env.tensors.find(name);
-  if (it == env.tensors.end()) return Unsupported("`{}` is read, but its op does not give that output", name);
+  if (it == env.tensors.end())
+    return Unsupported("`{}` is read, but its op does not give that output", name);
   return store_.Read(it->second);
 }
 
 Result<ops::AtenValue> Importer::ToAten(Env& env, const pt2::Arg& arg) {
-  if (arg.is_none() || arg.Is<pt2::Device>() || arg.Is<pt2::MemoryFormat>() || arg.Is<pt2::Layout>())
-    return ops::AtenValue();  // where a tensor lives and how it is laid out does not change its values
+  if (arg.is_none() || arg.Is<pt2::Device>() || arg.Is<pt2::MemoryFormat>() ||
+      arg.Is<pt2::Layout>())
+    return ops::
+        AtenValue();  // where a tensor lives and how it is laid out does not change its values
   if (auto name = arg.tensor()) {
     LS_ASSIGN_OR_RETURN(ir::ValueId v, ReadTensor(env, *name));
     return ops::AtenValue(v);
@@ -179,8 +194,10 @@ Result<ops::AtenValue> Importer::ToAten(Env& env, const pt2::Arg& arg) {
   auto scalar = [&](const auto& a) -> Result<Expr> {
     if (a.is_name()) return Scalar(env, a.name);
     using T = std::decay_t<decltype(a.value)>;
-    if constexpr (std::is_same_v<T, double>) return table().Float(a.value);
-    else return table().Int(static_cast<int64_t>(a.value));
+    if constexpr (std::is_same_v<T, double>)
+      return table().Float(a.value);
+    else
+      return table().Int(static_cast<int64_t>(a.value));
   };
   if (auto i = arg.sym_int()) {
     LS_ASSIGN_OR_RETURN(Expr e, scalar(*i));
@@ -207,11 +224,13 @@ Result<ops::AtenValue> Importer::ToAten(Env& env, const pt2::Arg& arg) {
   return Unsupported("an argument that is {}", arg.kind());
 }
 
-Result<ops::AtenCall> Importer::MakeCall(Env& env, const pt2::Node& node, const std::string& target) {
+Result<ops::AtenCall> Importer::MakeCall(Env& env, const pt2::Node& node,
+                                         const std::string& target) {
   std::map<std::string, ops::AtenValue, std::less<>> args;
   for (const pt2::NamedArg& arg : node.inputs) {
     auto value = ToAten(env, arg.arg);
-    if (!value.ok()) return std::move(value).status().Prefixed(fmt::format("argument `{}`", arg.name));
+    if (!value.ok())
+      return std::move(value).status().Prefixed(fmt::format("argument `{}`", arg.name));
     args.emplace(arg.name, *std::move(value));
   }
   ops::AtenCall call(*graph_, target, node.name, node.source.str(), std::move(args));
@@ -246,7 +265,8 @@ Status Importer::ImportNode(Env& env, const pt2::Node& node) {
     LS_ASSIGN_OR_RETURN(ops::AtenValue value, ToAten(env, *condition));
     if (auto* e = std::get_if<Expr>(&value); e && !e->is_int()) {
       const pt2::Arg* text = node.Find("assert_msg");
-      graph_->guards.push_back({*e, text && text->string() ? std::string(*text->string()) : sym::ToString(*e)});
+      graph_->guards.push_back(
+          {*e, text && text->string() ? std::string(*text->string()) : sym::ToString(*e)});
     }
     return {};
   }
@@ -255,21 +275,25 @@ Status Importer::ImportNode(Env& env, const pt2::Node& node) {
   return handled ? Status() : ImportAten(env, node, target);
 }
 
-Status Importer::ImportScalarNode(Env& env, const pt2::Node& node, const std::string& target, bool* handled) {
+Status Importer::ImportScalarNode(Env& env, const pt2::Node& node, const std::string& target,
+                                  bool* handled) {
   *handled = IsScalarTarget(target);
   if (!*handled || node.outputs.empty()) return {};
   const std::string out(node.outputs[0].value_name());
-  if (target.starts_with("aten.sym_size") && node.inputs.size() == 2 && node.inputs[0].arg.tensor()) {
+  if (target.starts_with("aten.sym_size") && node.inputs.size() == 2 &&
+      node.inputs[0].arg.tensor()) {
     LS_ASSIGN_OR_RETURN(ir::ValueId x, ReadTensor(env, *node.inputs[0].arg.tensor()));
     const ir::Dims& dims = graph_->type(x).dims;
     int64_t dim = node.inputs[1].arg.integer().value_or(0);
     if (dim < 0) dim += static_cast<int64_t>(dims.size());
-    if (dim < 0 || dim >= static_cast<int64_t>(dims.size())) return InvalidArgument("dim {} out of range", dim);
+    if (dim < 0 || dim >= static_cast<int64_t>(dims.size()))
+      return InvalidArgument("dim {} out of range", dim);
     env.scalars[out] = dims[static_cast<size_t>(dim)];
     return {};
   }
   Fold fold = FindScalarOp(target);
-  if (fold == nullptr || node.inputs.size() != 2) return {};  // Scalar() will take the exporter's expression
+  if (fold == nullptr || node.inputs.size() != 2)
+    return {};  // Scalar() will take the exporter's expression
   std::array<Expr, 2> operands;
   for (size_t i = 0; i < 2; ++i) {
     LS_ASSIGN_OR_RETURN(ops::AtenValue value, ToAten(env, node.inputs[i].arg));
@@ -283,7 +307,8 @@ Status Importer::ImportScalarNode(Env& env, const pt2::Node& node, const std::st
 
 // item() of an integer input or state is a host value: known before the first kernel.
 Status Importer::ImportItem(Env& env, const pt2::Node& node) {
-  if (node.outputs.empty() || node.inputs.empty()) return DataLoss("item() without an operand or a result");
+  if (node.outputs.empty() || node.inputs.empty())
+    return DataLoss("item() without an operand or a result");
   LS_ASSIGN_OR_RETURN(Expr symbol, Scalar(env, node.outputs[0].value_name()));
   LS_ASSIGN_OR_RETURN(ir::ValueId x, ReadTensor(env, node.inputs[0].arg.tensor().value_or("")));
   const std::vector<uint32_t> producers = graph_->Producers();
@@ -297,7 +322,8 @@ Status Importer::ImportItem(Env& env, const pt2::Node& node) {
   const bool host = (value.origin == ir::Origin::kInput || value.origin == ir::Origin::kState) &&
                     IsInteger(value.type.dtype) && symbol.is_symbol();
   if (!host)
-    return Unsupported("item() of a computed tensor: its value is born on the device, which is not served yet");
+    return Unsupported(
+        "item() of a computed tensor: its value is born on the device, which is not served yet");
   ir::Layout layout = ir::ContiguousLayout(table(), value.type.dims);
   for (size_t i = chain.size(); i-- > 0;) {
     const ir::Node& view = graph_->nodes[chain[i]];
@@ -331,8 +357,10 @@ Status Importer::ImportWrapper(Env& env, const pt2::Node& node, const WrapperOp&
   LS_RETURN_IF_ERROR(ImportNodes(scope));
   std::vector<std::string> names;
   for (const pt2::Arg& out : node.outputs) {
-    if (auto list = out.tensors()) names.insert(names.end(), list->begin(), list->end());
-    else names.push_back(std::string(out.value_name()));
+    if (auto list = out.tensors())
+      names.insert(names.end(), list->begin(), list->end());
+    else
+      names.push_back(std::string(out.value_name()));
   }
   if (names.size() > inner->outputs.size()) return DataLoss("a wrapped graph with too few outputs");
   for (size_t i = 0; i < names.size(); ++i) {
@@ -354,17 +382,22 @@ Status Importer::CheckType(const Env& env, const std::string& name, ir::ValueId 
   LS_ASSIGN_OR_RETURN(ir::TensorType exported, TypeOf(*meta));
   const ir::TensorType& ours = graph_->type(value);
   if (ours.dtype != exported.dtype)
-    return Internal("`{}` is {} by our rule, {} in the export", name, Name(ours.dtype), Name(exported.dtype));
-  if (std::string difference = sampler_->FirstDifference(ours.dims, exported.dims); !difference.empty())
+    return Internal("`{}` is {} by our rule, {} in the export", name, Name(ours.dtype),
+                    Name(exported.dtype));
+  if (std::string difference = sampler_->FirstDifference(ours.dims, exported.dims);
+      !difference.empty())
     return Internal("`{}`: {}", name, difference);
   return {};
 }
 
-Status Importer::BindOutputs(Env& env, const pt2::Node& node, const std::vector<ir::ValueId>& values) {
+Status Importer::BindOutputs(Env& env, const pt2::Node& node,
+                             const std::vector<ir::ValueId>& values) {
   std::vector<std::string> names;
   for (const pt2::Arg& out : node.outputs) {
-    if (auto list = out.tensors()) names.insert(names.end(), list->begin(), list->end());
-    else names.push_back(out.tensor() ? std::string(*out.tensor()) : std::string());
+    if (auto list = out.tensors())
+      names.insert(names.end(), list->begin(), list->end());
+    else
+      names.push_back(out.tensor() ? std::string(*out.tensor()) : std::string());
   }
   if (names.size() > values.size())
     return Internal("{} outputs are expected, the form gave {}", names.size(), values.size());
@@ -379,7 +412,8 @@ Status Importer::BindOutputs(Env& env, const pt2::Node& node, const std::vector<
     std::optional<ir::Layout> layout;
     if (aliases) layout = store_.LayoutInBase(values[i], parent);
     // contiguous() of something that is not makes a copy.
-    if (layout && target == "aten.contiguous.default" && !ir::IsContiguous(*layout, graph_->type(values[i]).dims))
+    if (layout && target == "aten.contiguous.default" &&
+        !ir::IsContiguous(*layout, graph_->type(values[i]).dims))
       layout.reset();
     if (!layout) {
       env.tensors[names[i]] = store_.AddBase(values[i]);
@@ -388,13 +422,15 @@ Status Importer::BindOutputs(Env& env, const pt2::Node& node, const std::vector<
     // Sizes and indices do not change when the base is written to, so the call is repeated as it was.
     const pt2::Node* origin = &node;
     Env* scope = &env;
-    env.tensors[names[i]] = store_.AddView(parent, values[i], [this, scope, origin, target, i](ir::ValueId) -> Result<ir::ValueId> {
-      LS_ASSIGN_OR_RETURN(ops::AtenCall call, MakeCall(*scope, *origin, target));
-      std::vector<ir::ValueId> again = ops::FindForm(target)->build(call);
-      if (!call.ok()) return call.status();
-      if (i >= again.size()) return Internal("a view that gave {} outputs gave {} again", i + 1, again.size());
-      return again[i];
-    });
+    env.tensors[names[i]] = store_.AddView(
+        parent, values[i], [this, scope, origin, target, i](ir::ValueId) -> Result<ir::ValueId> {
+          LS_ASSIGN_OR_RETURN(ops::AtenCall call, MakeCall(*scope, *origin, target));
+          std::vector<ir::ValueId> again = ops::FindForm(target)->build(call);
+          if (!call.ok()) return call.status();
+          if (i >= again.size())
+            return Internal("a view that gave {} outputs gave {} again", i + 1, again.size());
+          return again[i];
+        });
   }
   return {};
 }
@@ -403,14 +439,16 @@ Status Importer::ImportAten(Env& env, const pt2::Node& node, const std::string& 
   const std::string functional = FunctionalTarget(target);
   const ops::AtenForm* form = ops::FindForm(functional.empty() ? target : functional);
   if (form == nullptr) return Unsupported("no such op");
-  LS_ASSIGN_OR_RETURN(ops::AtenCall call, MakeCall(env, node, functional.empty() ? target : functional));
+  LS_ASSIGN_OR_RETURN(ops::AtenCall call,
+                      MakeCall(env, node, functional.empty() ? target : functional));
   std::vector<ir::ValueId> values = form->build(call);
   LS_RETURN_IF_ERROR(call.status());
   if (std::vector<std::string> unread = call.Unread(); !unread.empty())
     return Unsupported("argument `{}` is not served", unread[0]);
   if (functional.empty()) return BindOutputs(env, node, values);
 
-  if (node.inputs.empty() || values.empty()) return DataLoss("an in-place op without an operand or a result");
+  if (node.inputs.empty() || values.empty())
+    return DataLoss("an in-place op without an operand or a result");
   const std::string_view self = node.inputs[0].arg.tensor().value_or("");
   auto it = env.tensors.find(self);
   if (it == env.tensors.end()) return DataLoss("`{}` is not defined", self);

@@ -30,7 +30,8 @@ std::string PlainSymbol(std::string_view srepr) {
   return std::string(srepr.substr(0, quote));
 }
 
-Status ReadDisplayNames(const pt2::Pt2Archive& archive, std::map<std::string, Declaration>& symbols) {
+Status ReadDisplayNames(const pt2::Pt2Archive& archive,
+                        std::map<std::string, Declaration>& symbols) {
   auto it = archive.extras().find("liveshape.json");
   if (it == archive.extras().end()) return {};
   LS_ASSIGN_OR_RETURN(pt2::JsonDocument json, pt2::ParseJson(it->second, "extra/liveshape.json"));
@@ -40,13 +41,15 @@ Status ReadDisplayNames(const pt2::Pt2Archive& archive, std::map<std::string, De
   LS_ASSIGN_OR_RETURN(const pt2::JsonObject* object, names->Object());
   for (const auto& member : *object) {
     LS_ASSIGN_OR_RETURN(std::string display, names->At(member).String());
-    if (auto found = symbols.find(std::string(member.key)); found != symbols.end()) found->second.display = display;
+    if (auto found = symbols.find(std::string(member.key)); found != symbols.end())
+      found->second.display = display;
   }
   return {};
 }
 
 // A range keyed by an expression (`4*s6` in [4, 16]) is what the user wrote; it outranks the symbol's own.
-Status ApplyExpressionRanges(const pt2::Program& program, std::map<std::string, Declaration>& symbols) {
+Status ApplyExpressionRanges(const pt2::Program& program,
+                             std::map<std::string, Declaration>& symbols) {
   for (const auto& [key, range] : program.range_constraints) {
     if (symbols.contains(key)) continue;
     sym::Table scratch;
@@ -84,12 +87,14 @@ void MarkHostValues(const pt2::Graph& graph, std::map<std::string, Declaration>&
 
 }  // namespace
 
-Status DeclareSymbols(const pt2::Pt2Archive& archive, const ImportOptions& options, sym::Table& table) {
+Status DeclareSymbols(const pt2::Pt2Archive& archive, const ImportOptions& options,
+                      sym::Table& table) {
   const pt2::Program& program = archive.program();
   std::map<std::string, Declaration> symbols;
   for (const auto& [key, range] : program.range_constraints) {
-    const bool is_name = key.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") ==
-                         std::string::npos;
+    const bool is_name =
+        key.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") ==
+        std::string::npos;
     if (!is_name) continue;
     Declaration d;
     if (range.lo) d.lo = *range.lo;
@@ -119,20 +124,24 @@ Status DeclareSymbols(const pt2::Pt2Archive& archive, const ImportOptions& optio
     if (auto it = by_place.find(name); it != by_place.end()) return &symbols[it->second];
     std::string known;
     for (const auto& [symbol, d] : symbols)
-      known += fmt::format("{}{}", known.empty() ? "" : ", ", d.display.empty() ? symbol : d.display);
+      known +=
+          fmt::format("{}{}", known.empty() ? "" : ", ", d.display.empty() ? symbol : d.display);
     return NotFound("{} {}: there is no such symbol; the program has: {}", flag, name, known);
   };
   for (const auto& [name, value] : options.mins) {
     LS_ASSIGN_OR_RETURN(Declaration * d, resolve(name, "--min"));
-    if (value < 0 || value > d->hi) return InvalidArgument("--min {}={}: must be in [0, {}]", name, value, d->hi);
+    if (value < 0 || value > d->hi)
+      return InvalidArgument("--min {}={}: must be in [0, {}]", name, value, d->hi);
     d->lo = value;
   }
   for (const auto& [name, value] : options.bounds) {
     LS_ASSIGN_OR_RETURN(Declaration * d, resolve(name, "--bound"));
     if (value > d->hi)
-      return InvalidArgument("--bound {}={}: above the exported maximum {}; re-export with a larger max",
-                             name, value, d->hi);
-    if (value < d->lo) return InvalidArgument("--bound {}={}: below the minimum {}", name, value, d->lo);
+      return InvalidArgument(
+          "--bound {}={}: above the exported maximum {}; re-export with a larger max", name, value,
+          d->hi);
+    if (value < d->lo)
+      return InvalidArgument("--bound {}={}: below the minimum {}", name, value, d->lo);
     d->hi = value;
   }
   MarkHostValues(program.graph, symbols);
@@ -159,7 +168,8 @@ std::optional<Leaf> ReadLeaf(std::string_view text) {
     const size_t close = text.find(']');
     if (!text.starts_with("[") || close == text.npos) return std::nullopt;
     std::string key(text.substr(1, close - 1));
-    if (key.size() >= 2 && (key.front() == '\'' || key.front() == '"')) key = key.substr(1, key.size() - 2);
+    if (key.size() >= 2 && (key.front() == '\'' || key.front() == '"'))
+      key = key.substr(1, key.size() - 2);
     text.remove_prefix(close + 1);
     return key;
   };
@@ -203,7 +213,8 @@ bool IsTracingArtefact(sym::Table& table, std::string_view code, const sym::Leaf
   for (Expr e : {*left, *right})
     if (e.is_int(0) || e.is_int(1)) return true;
   const auto divides = [&](Expr factor) {
-    return table.Divides(factor, *left) == sym::Tri::kYes && table.Divides(factor, *right) == sym::Tri::kYes;
+    return table.Divides(factor, *left) == sym::Tri::kYes &&
+           table.Divides(factor, *right) == sym::Tri::kYes;
   };
   for (int64_t prime : {2, 3, 5, 7})
     if (divides(table.Int(prime))) return true;
@@ -214,19 +225,23 @@ bool IsTracingArtefact(sym::Table& table, std::string_view code, const sym::Leaf
 
 }  // namespace
 
-Status ImportGuards(const pt2::Program& program, const std::map<std::string, uint32_t>& input_by_path,
-                    const std::vector<uint32_t>& flat_inputs, ir::Graph& graph, std::vector<std::string>& warnings) {
+Status ImportGuards(const pt2::Program& program,
+                    const std::map<std::string, uint32_t>& input_by_path,
+                    const std::vector<uint32_t>& flat_inputs, ir::Graph& graph,
+                    std::vector<std::string>& warnings) {
   auto resolve = [&](std::string_view text) -> std::optional<Expr> {
     auto leaf = ReadLeaf(text);
     if (!leaf || leaf->keys.empty()) return std::nullopt;
     const ir::Input* input = nullptr;
     if (leaf->keys[0] == "flat_args" && leaf->keys.size() == 2) {
       const auto index = std::strtoull(leaf->keys[1].c_str(), nullptr, 10);
-      if (index < flat_inputs.size() && flat_inputs[index] != kNoInput) input = &graph.inputs[flat_inputs[index]];
+      if (index < flat_inputs.size() && flat_inputs[index] != kNoInput)
+        input = &graph.inputs[flat_inputs[index]];
     } else {
       std::string path;
       for (const std::string& key : leaf->keys) path += (path.empty() ? "" : ".") + key;
-      if (auto it = input_by_path.find(path); it != input_by_path.end()) input = &graph.inputs[it->second];
+      if (auto it = input_by_path.find(path); it != input_by_path.end())
+        input = &graph.inputs[it->second];
     }
     if (input == nullptr) return std::nullopt;
     if (leaf->dim < 0) return input->scalar ? std::optional(input->scalar) : std::nullopt;
@@ -264,13 +279,15 @@ Status FindSpecialisedDims(const pt2::Pt2Archive& archive, const ir::Graph& grap
     LS_ASSIGN_OR_RETURN(std::string name, pt2::ReadMember(input, "name", pt2::ReadString));
     LS_ASSIGN_OR_RETURN(auto shape, input.Find("shape"));
     auto found = input_by_path.find(name);
-    if (!shape || found == input_by_path.end() || graph.inputs[found->second].value == ir::kNoValue) continue;
+    if (!shape || found == input_by_path.end() || graph.inputs[found->second].value == ir::kNoValue)
+      continue;
     const ir::Dims& dims = graph.type(graph.inputs[found->second].value).dims;
     LS_ASSIGN_OR_RETURN(const pt2::JsonArray* sizes, shape->Array());
     for (size_t d = 0; d < std::min(sizes->size(), dims.size()); ++d) {
       const auto wanted = shape->At(*sizes, d).String();
       if (wanted.ok() && dims[d].is_int())
-        specialised.push_back(fmt::format("`{}.{}` was to be {}, torch fixed it at {}", name, d, *wanted, dims[d].value()));
+        specialised.push_back(fmt::format("`{}.{}` was to be {}, torch fixed it at {}", name, d,
+                                          *wanted, dims[d].value()));
     }
   }
   return {};
@@ -280,11 +297,13 @@ std::vector<SymbolRow> EntryPoints(const ir::Graph& graph) {
   std::vector<SymbolRow> rows;
   for (uint32_t s = 0; s < graph.table().symbols().size(); ++s) rows.push_back({s, {}});
   for (const ir::Input& input : graph.inputs) {
-    if (input.scalar && input.scalar.is_symbol()) rows[input.scalar.symbol()].enters.push_back(input.name);
+    if (input.scalar && input.scalar.is_symbol())
+      rows[input.scalar.symbol()].enters.push_back(input.name);
     if (input.value == ir::kNoValue) continue;
     const ir::Dims& dims = graph.type(input.value).dims;
     for (size_t i = 0; i < dims.size(); ++i)
-      if (dims[i].is_symbol()) rows[dims[i].symbol()].enters.push_back(fmt::format("{}.{}", input.name, i));
+      if (dims[i].is_symbol())
+        rows[dims[i].symbol()].enters.push_back(fmt::format("{}.{}", input.name, i));
   }
   return rows;
 }
@@ -301,7 +320,8 @@ void ShapeSampler::Prepare() {
       const int64_t lo = std::max<int64_t>(2, s.lo);
       int64_t hi = std::max(lo, std::min(s.hi, lo > Interval::kPosInf - 60 ? lo : lo + 60));
       point.push_back(lo + static_cast<int64_t>(random() % static_cast<uint64_t>(hi - lo + 1)));
-      if (draw % 2) point.back() = std::min(s.hi, point.back() / 8 * 8 + (lo <= 8 ? 8 : lo));  // multiples
+      if (draw % 2)
+        point.back() = std::min(s.hi, point.back() / 8 * 8 + (lo <= 8 ? 8 : lo));  // multiples
     }
     bool holds = true;
     for (const ir::Guard& guard : graph_.guards) {
@@ -314,7 +334,8 @@ void ShapeSampler::Prepare() {
 
 std::string ShapeSampler::FirstDifference(const ir::Dims& ours, const ir::Dims& theirs) {
   if (ours == theirs) return {};
-  if (ours.size() != theirs.size()) return fmt::format("rank {} against {}", ours.size(), theirs.size());
+  if (ours.size() != theirs.size())
+    return fmt::format("rank {} against {}", ours.size(), theirs.size());
   Prepare();
   const sym::Table& table = graph_.table();
   for (const std::vector<int64_t>& point : points_)
@@ -325,8 +346,8 @@ std::string ShapeSampler::FirstDifference(const ir::Dims& ours, const ir::Dims& 
       std::string at;
       for (size_t s = 0; s < point.size(); ++s)
         at += fmt::format("{}{}={}", at.empty() ? "" : ", ", table.symbols()[s].name, point[s]);
-      return fmt::format("dim {} is {} by our rule, {} in the export, at {}", i, sym::ToString(ours[i]),
-                         sym::ToString(theirs[i]), at);
+      return fmt::format("dim {} is {} by our rule, {} in the export, at {}", i,
+                         sym::ToString(ours[i]), sym::ToString(theirs[i]), at);
     }
   return {};
 }

@@ -11,13 +11,16 @@ namespace liveshape::import {
 
 // Declares every symbol with its final range before any expression is built: simplification relies on
 // ranges, so they must not widen later.
-Status DeclareSymbols(const pt2::Pt2Archive& archive, const ImportOptions& options, sym::Table& table);
+Status DeclareSymbols(const pt2::Pt2Archive& archive, const ImportOptions& options,
+                      sym::Table& table);
 
 inline constexpr uint32_t kNoInput = ~0u;
 
 // Guards name sizes by path (`L['d']['x'].size()[0]`) or by position in the call (`L['flat_args'][1]...`).
-Status ImportGuards(const pt2::Program& program, const std::map<std::string, uint32_t>& input_by_path,
-                    const std::vector<uint32_t>& flat_inputs, ir::Graph& graph, std::vector<std::string>& warnings);
+Status ImportGuards(const pt2::Program& program,
+                    const std::map<std::string, uint32_t>& input_by_path,
+                    const std::vector<uint32_t>& flat_inputs, ir::Graph& graph,
+                    std::vector<std::string>& warnings);
 
 // Dims that liveshape.save recorded with a name although the export holds a constant: torch specialised them.
 Status FindSpecialisedDims(const pt2::Pt2Archive& archive, const ir::Graph& graph,

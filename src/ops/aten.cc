@@ -28,7 +28,8 @@ DType PromoteTypes(DType a, DType b) {
       default: return 4;
     }
   };
-  if ((a == DType::kU8 && b == DType::kI8) || (a == DType::kI8 && b == DType::kU8)) return DType::kI16;
+  if ((a == DType::kU8 && b == DType::kI8) || (a == DType::kI8 && b == DType::kU8))
+    return DType::kI16;
   return rank(a) > rank(b) ? a : b;
 }
 
@@ -59,7 +60,8 @@ void AtenCall::Fail(Status status) {
 std::vector<std::string> AtenCall::Unread() const {
   std::vector<std::string> names;
   for (const auto& [name, value] : args_)
-    if (!std::holds_alternative<std::monostate>(value) && !asked_.contains(name)) names.push_back(name);
+    if (!std::holds_alternative<std::monostate>(value) && !asked_.contains(name))
+      names.push_back(name);
   return names;
 }
 
@@ -86,11 +88,14 @@ ValueId AtenCall::Tensor(std::string_view arg) {
   return ir::kNoValue;
 }
 
-ValueId AtenCall::OptionalTensor(std::string_view arg) { return Given(arg) ? Tensor(arg) : (Ask(arg), ir::kNoValue); }
+ValueId AtenCall::OptionalTensor(std::string_view arg) {
+  return Given(arg) ? Tensor(arg) : (Ask(arg), ir::kNoValue);
+}
 
 std::vector<ValueId> AtenCall::Tensors(std::string_view arg) {
   const AtenValue* v = Ask(arg);
-  if (v && std::holds_alternative<std::vector<ValueId>>(*v)) return std::get<std::vector<ValueId>>(*v);
+  if (v && std::holds_alternative<std::vector<ValueId>>(*v))
+    return std::get<std::vector<ValueId>>(*v);
   Fail(InvalidArgument("argument `{}` should be a list of tensors", arg));
   return {};
 }
@@ -221,7 +226,8 @@ ValueId AtenCall::Transpose(ValueId x, int64_t a, int64_t b) {
 ValueId AtenCall::Slice(ValueId x, int64_t dim, Expr start, Expr length, int64_t step) {
   if (!ok()) return ir::kNoValue;
   if (step == 1 && start.is_int(0) && length == DimsOf(x)[static_cast<size_t>(dim)]) return x;
-  return Emit(kSlice, {x}, {{"dim", dim}, {"start", Dims{start}}, {"length", Dims{length}}, {"step", step}});
+  return Emit(kSlice, {x},
+              {{"dim", dim}, {"start", Dims{start}}, {"length", Dims{length}}, {"step", step}});
 }
 
 ValueId AtenCall::Expand(ValueId x, const Dims& sizes) {
@@ -252,7 +258,8 @@ ValueId AtenCall::Full(const Dims& dims, DType dtype, double value) {
 }
 
 ValueId AtenCall::FullInt(const Dims& dims, DType dtype, Expr value) {
-  if (IsFloat(dtype) && value.is_int()) return Full(dims, dtype, static_cast<double>(value.value()));
+  if (IsFloat(dtype) && value.is_int())
+    return Full(dims, dtype, static_cast<double>(value.value()));
   ir::PointwiseProgram p;
   std::vector<ValueId> inputs;
   Materialise(Number(value), dtype, dims, p, inputs);
@@ -278,7 +285,9 @@ AtenCall::Operand AtenCall::Arg(std::string_view arg) {
 AtenCall::Operand AtenCall::Of(ValueId tensor) const {
   return {.tensor = tensor, .dtype = TypeOf(tensor)};
 }
-AtenCall::Operand AtenCall::Number(double value) const { return {.number = value, .dtype = DType::kF32}; }
+AtenCall::Operand AtenCall::Number(double value) const {
+  return {.number = value, .dtype = DType::kF32};
+}
 AtenCall::Operand AtenCall::Number(Expr value) const {
   return {.integer = value, .dtype = value.is_float_valued() ? DType::kF32 : DType::kI64};
 }
@@ -292,7 +301,7 @@ DType AtenCall::Promote(const std::vector<Operand>& operands) const {
 
 // Appends the instructions that yield `operand` as `compute`; returns the index of the last one.
 uint32_t AtenCall::Materialise(const Operand& operand, DType compute, const Dims& dims,
-                              ir::PointwiseProgram& p, std::vector<ValueId>& inputs) {
+                               ir::PointwiseProgram& p, std::vector<ValueId>& inputs) {
   auto push = [&](ir::PwInstr instr) {
     p.code.push_back(instr);
     return static_cast<uint32_t>(p.code.size() - 1);
@@ -303,7 +312,8 @@ uint32_t AtenCall::Materialise(const Operand& operand, DType compute, const Dims
   };
   if (!operand.is_number()) {
     inputs.push_back(Expand(operand.tensor, dims));
-    return cast(push({.op = PwOp::kLoad, .dtype = operand.dtype,
+    return cast(push({.op = PwOp::kLoad,
+                      .dtype = operand.dtype,
                       .imm = static_cast<int64_t>(inputs.size()) - 1}));
   }
   if (!operand.integer) {  // a Python float; an integer dtype takes its truncation
@@ -314,7 +324,8 @@ uint32_t AtenCall::Materialise(const Operand& operand, DType compute, const Dims
   if (operand.integer.is_int()) {
     const int64_t value = operand.integer.value();
     const int64_t bits = IsFloat(compute) ? std::bit_cast<int64_t>(static_cast<double>(value))
-                         : compute == DType::kBool ? value != 0 : value;
+                         : compute == DType::kBool ? value != 0
+                                                   : value;
     return push({.op = PwOp::kConst, .dtype = compute, .imm = bits});
   }
   if (operand.integer.is_float_valued()) {
@@ -322,11 +333,13 @@ uint32_t AtenCall::Materialise(const Operand& operand, DType compute, const Dims
     return 0;
   }
   p.scalars.push_back(operand.integer);
-  return cast(push({.op = PwOp::kScalar, .dtype = DType::kI64,
+  return cast(push({.op = PwOp::kScalar,
+                    .dtype = DType::kI64,
                     .imm = static_cast<int64_t>(p.scalars.size()) - 1}));
 }
 
-ValueId AtenCall::Pointwise(PwOp op, const std::vector<Operand>& operands, DType compute, DType result) {
+ValueId AtenCall::Pointwise(PwOp op, const std::vector<Operand>& operands, DType compute,
+                            DType result) {
   if (!ok()) return ir::kNoValue;
   Dims dims;
   for (const Operand& o : operands)
@@ -340,7 +353,8 @@ ValueId AtenCall::Pointwise(PwOp op, const std::vector<Operand>& operands, DType
     *slots[i] = Materialise(operands[i], want, dims, p, inputs);
   }
   p.code.push_back(instr);
-  return Emit(kPointwise, std::move(inputs), {{"program", std::move(p)}, {"dims", std::move(dims)}});
+  return Emit(kPointwise, std::move(inputs),
+              {{"program", std::move(p)}, {"dims", std::move(dims)}});
 }
 
 ValueId AtenCall::Unary(PwOp op, ValueId x) {
@@ -369,10 +383,12 @@ Dims AtenCall::Broadcast(const Dims& a, const Dims& b) {
     if (d.is_int(1)) {
       d = e;
     } else if (table().IsTrue(sym::Eq(d, e)) == sym::Tri::kNo) {
-      Fail(InvalidArgument("sizes `{}` and `{}` do not broadcast", sym::ToString(d), sym::ToString(e)));
+      Fail(InvalidArgument("sizes `{}` and `{}` do not broadcast", sym::ToString(d),
+                           sym::ToString(e)));
     } else {
-      graph_.guards.push_back({sym::Eq(d, e), fmt::format("{} == {} (broadcast in `{}`)",
-                                                          sym::ToString(d), sym::ToString(e), name_)});
+      graph_.guards.push_back(
+          {sym::Eq(d, e),
+           fmt::format("{} == {} (broadcast in `{}`)", sym::ToString(d), sym::ToString(e), name_)});
     }
   }
   return dims;

@@ -28,8 +28,9 @@ using ir::ValueId;
 using sym::Expr;
 
 // std::monostate is None. A tensor list has kNoValue for None.
-using AtenValue = std::variant<std::monostate, ValueId, std::vector<ValueId>, Expr, std::vector<Expr>,
-                               double, bool, std::string, DType, std::vector<double>>;
+using AtenValue =
+    std::variant<std::monostate, ValueId, std::vector<ValueId>, Expr, std::vector<Expr>, double,
+                 bool, std::string, DType, std::vector<double>>;
 
 class AtenCall {
  public:
@@ -70,7 +71,9 @@ class AtenCall {
   // The dims that the exporter stored for output i, where it stored any: only to resolve what the
   // arguments leave open (a -1 whose quotient cannot be proven exact).
   void SetExportedDims(std::vector<Dims> dims) { exported_ = std::move(dims); }
-  const Dims* ExportedDims(size_t i) const { return i < exported_.size() ? &exported_[i] : nullptr; }
+  const Dims* ExportedDims(size_t i) const {
+    return i < exported_.size() ? &exported_[i] : nullptr;
+  }
   const ir::TensorType& Type(ValueId v) const;
   const Dims& DimsOf(ValueId v) const { return Type(v).dims; }
   int64_t Rank(ValueId v) const { return static_cast<int64_t>(DimsOf(v).size()); }
@@ -78,7 +81,7 @@ class AtenCall {
 
   // Nodes.
   ValueId Emit(const ir::OpDef& op, std::vector<ValueId> inputs, ir::Attrs attrs = {});
-  ValueId Reshape(ValueId x, Dims sizes);           // x itself where nothing changes, as all of these
+  ValueId Reshape(ValueId x, Dims sizes);  // x itself where nothing changes, as all of these
   ValueId Permute(ValueId x, std::vector<int64_t> perm);
   ValueId Transpose(ValueId x, int64_t a, int64_t b);
   ValueId Slice(ValueId x, int64_t dim, Expr start, Expr length, int64_t step = 1);
@@ -94,18 +97,18 @@ class AtenCall {
     Expr integer = {};
     double number = 0;
     bool boolean = false;
-    DType dtype = DType::kF32;      // of the tensor; i64, f32 or bool of a number
+    DType dtype = DType::kF32;  // of the tensor; i64, f32 or bool of a number
     bool is_number() const { return tensor == ir::kNoValue; }
   };
-  Operand Arg(std::string_view arg);                   // a tensor or a Scalar
+  Operand Arg(std::string_view arg);  // a tensor or a Scalar
   Operand Of(ValueId tensor) const;
   Operand Number(double value) const;
   Operand Number(Expr value) const;
   DType Promote(const std::vector<Operand>& operands) const;
   // `compute`: dtype the operands are cast to; `result`: dtype of the instruction.
   ValueId Pointwise(PwOp op, const std::vector<Operand>& operands, DType compute, DType result);
-  ValueId Unary(PwOp op, ValueId x);                   // dtype kept; integers become f32 for float-only ops
-  ValueId Binary(PwOp op, Operand a, Operand b);       // promoted; comparisons give bool
+  ValueId Unary(PwOp op, ValueId x);  // dtype kept; integers become f32 for float-only ops
+  ValueId Binary(PwOp op, Operand a, Operand b);  // promoted; comparisons give bool
 
   // The dims both broadcast to; a pair of different expressions is required equal by a guard.
   Dims Broadcast(const Dims& a, const Dims& b);
@@ -124,8 +127,8 @@ class AtenCall {
 };
 
 struct AtenForm {
-  const char* target;                              // "aten.softmax.int"
-  std::vector<ValueId> (*build)(AtenCall& call);   // one value an output of the target
+  const char* target;                             // "aten.softmax.int"
+  std::vector<ValueId> (*build)(AtenCall& call);  // one value an output of the target
   // The result may share the storage of the first argument (a view, a `to` that changes nothing): a write
   // to one is then seen through the other. Whether it does follows from the nodes that were built.
   bool aliases = false;

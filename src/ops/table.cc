@@ -9,26 +9,9 @@ namespace liveshape::ops {
 
 std::span<const ir::OpDef* const> All() {
   static constexpr const ir::OpDef* kOps[] = {
-      &kAttention,
-      &kCat,
-      &kCopy,
-      &kCumsum,
-      &kEmbedding,
-      &kExpand,
-      &kIndex,
-      &kIndexPut,
-      &kLayerNorm,
-      &kLinear,
-      &kMatmul,
-      &kPermute,
-      &kPointwise,
-      &kReduce,
-      &kReshape,
-      &kRmsNorm,
-      &kRope,
-      &kSlice,
-      &kSoftmax,
-      &kViewWrite,
+      &kAttention, &kCat,       &kCopy,   &kCumsum, &kEmbedding, &kExpand,    &kIndex,
+      &kIndexPut,  &kLayerNorm, &kLinear, &kMatmul, &kPermute,   &kPointwise, &kReduce,
+      &kReshape,   &kRmsNorm,   &kRope,   &kSlice,  &kSoftmax,   &kViewWrite,
   };
   return kOps;
 }

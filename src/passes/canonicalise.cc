@@ -13,14 +13,17 @@ namespace {
 class Canonicaliser {
  public:
   explicit Canonicaliser(ir::Graph& graph)
-      : graph_(graph), producers_(graph.Producers()), replacement_(graph.values.size(), ir::kNoValue) {}
+      : graph_(graph),
+        producers_(graph.Producers()),
+        replacement_(graph.values.size(), ir::kNoValue) {}
 
   Status Run() {
     for (ir::Node& node : graph_.nodes) {
       for (ir::ValueId& in : node.inputs) in = Current(in);
       ComposeViews(node);
       InlineConstants(node);
-      if (ir::ValueId same = SameAs(node); same != ir::kNoValue) replacement_[node.outputs[0]] = same;
+      if (ir::ValueId same = SameAs(node); same != ir::kNoValue)
+        replacement_[node.outputs[0]] = same;
     }
     graph_.ReplaceUses(replacement_);
     return {};
@@ -42,7 +45,8 @@ class Canonicaliser {
     if (inner == nullptr || inner->op != node.op) return;
     if (node.op == &ops::kPermute) {
       std::vector<int64_t> perm;
-      for (int64_t axis : node.Ints("perm")) perm.push_back(inner->Ints("perm")[static_cast<size_t>(axis)]);
+      for (int64_t axis : node.Ints("perm"))
+        perm.push_back(inner->Ints("perm")[static_cast<size_t>(axis)]);
       node.Set("perm", std::move(perm));
     } else if (node.op != &ops::kReshape && node.op != &ops::kExpand) {
       return;
@@ -61,22 +65,26 @@ class Canonicaliser {
     }
     if (node.op == &ops::kReshape || node.op == &ops::kExpand) return same_type ? in : ir::kNoValue;
     if (node.op == &ops::kSlice)
-      return same_type && node.Exprs("start")[0].is_int(0) && node.Int("step") == 1 ? in : ir::kNoValue;
+      return same_type && node.Exprs("start")[0].is_int(0) && node.Int("step") == 1 ? in
+                                                                                    : ir::kNoValue;
     if (node.op == &ops::kPointwise && same_type) {
       const auto& code = node.Program().code;
       if (code.size() == 1 && code[0].op == ir::PwOp::kLoad) return in;
-      if (code.size() == 2 && code[1].op == ir::PwOp::kCast && code[0].dtype == code[1].dtype) return in;
+      if (code.size() == 2 && code[1].op == ir::PwOp::kCast && code[0].dtype == code[1].dtype)
+        return in;
     }
     return ir::kNoValue;
   }
 
   // The one element of a constant behind views that only repeat it.
   std::optional<int64_t> ImmediateBits(ir::ValueId v, DType* dtype) const {
-    for (const ir::Node* p = Producer(v); p && p->op->view; p = Producer(v)) v = Current(p->inputs[0]);
+    for (const ir::Node* p = Producer(v); p && p->op->view; p = Producer(v))
+      v = Current(p->inputs[0]);
     const ir::Value& value = graph_.value(v);
     if (value.origin != ir::Origin::kConstant) return std::nullopt;
     const ir::Constant& c = graph_.constants[value.index];
-    if (c.data.size() != SizeOf(c.dtype) || c.dtype == DType::kF16 || c.dtype == DType::kBF16) return std::nullopt;
+    if (c.data.size() != SizeOf(c.dtype) || c.dtype == DType::kF16 || c.dtype == DType::kBF16)
+      return std::nullopt;
     *dtype = c.dtype;
     auto read = [&](auto zero) {
       std::memcpy(&zero, c.data.data(), sizeof(zero));

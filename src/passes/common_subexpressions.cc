@@ -17,7 +17,8 @@ std::string Key(const ir::Node& node) {
       for (ir::Expr e : *exprs) key += fmt::format("#{}", e.id());
     } else if (auto* program = std::get_if<ir::PointwiseProgram>(&attr)) {
       for (const ir::PwInstr& i : program->code)
-        key += fmt::format("{},{},{},{},{},{};", static_cast<int>(i.op), static_cast<int>(i.dtype), i.a, i.b, i.c, i.imm);
+        key += fmt::format("{},{},{},{},{},{};", static_cast<int>(i.op), static_cast<int>(i.dtype),
+                           i.a, i.b, i.c, i.imm);
       for (ir::Expr e : program->scalars) key += fmt::format("#{}", e.id());
     } else {
       key += ir::ToString(attr);
@@ -42,7 +43,8 @@ Status EliminateCommonSubexpressions(ir::Graph& graph, const PassOptions&) {
       nodes.push_back(std::move(node));
       continue;
     }
-    for (size_t i = 0; i < node.outputs.size(); ++i) replacement[node.outputs[i]] = nodes[it->second].outputs[i];
+    for (size_t i = 0; i < node.outputs.size(); ++i)
+      replacement[node.outputs[i]] = nodes[it->second].outputs[i];
   }
   graph.nodes = std::move(nodes);
   graph.ReplaceUses(replacement);

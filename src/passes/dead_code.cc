@@ -1,6 +1,5 @@
-#include "passes/passes.h"
-
 #include "ir/op.h"
+#include "passes/passes.h"
 
 namespace liveshape::passes {
 namespace {

@@ -5,12 +5,14 @@
 namespace liveshape::passes {
 namespace {
 
-constexpr int64_t kMostBytes = 16 << 20;  // a broadcast folded to its full size would bloat the artifact
+constexpr int64_t kMostBytes =
+    16 << 20;  // a broadcast folded to its full size would bloat the artifact
 
 bool IsStatic(const ir::TensorType& type) {
   int64_t bytes = static_cast<int64_t>(SizeOf(type.dtype));
   for (ir::Expr d : type.dims) {
-    if (!d.is_int() || d.value() < 0 || (d.value() > 0 && bytes > kMostBytes / d.value())) return false;
+    if (!d.is_int() || d.value() < 0 || (d.value() > 0 && bytes > kMostBytes / d.value()))
+      return false;
     bytes *= d.value();
   }
   return true;
@@ -23,8 +25,11 @@ bool HasSymbols(const ir::Graph& graph, const ir::Node& node) {
     return false;
   };
   for (const auto& [name, attr] : node.attrs) {
-    if (auto* exprs = std::get_if<std::vector<ir::Expr>>(&attr); exprs && dynamic(*exprs)) return true;
-    if (auto* program = std::get_if<ir::PointwiseProgram>(&attr); program && dynamic(program->scalars)) return true;
+    if (auto* exprs = std::get_if<std::vector<ir::Expr>>(&attr); exprs && dynamic(*exprs))
+      return true;
+    if (auto* program = std::get_if<ir::PointwiseProgram>(&attr);
+        program && dynamic(program->scalars))
+      return true;
   }
   return false;
 }
@@ -83,11 +88,13 @@ Status FoldConstants(ir::Graph& graph, const PassOptions& options) {
     if (!folded[node.outputs[0]]) continue;
     std::vector<ir::ValueId> inputs;
     for (ir::ValueId in : node.inputs) inputs.push_back(in == ir::kNoValue ? in : moved[in]);
-    LS_ASSIGN_OR_RETURN(auto outputs, constants->AddNode(*node.op, std::move(inputs),
-                                                         ImportAttrs(node.attrs, constants->table()), node.name));
+    LS_ASSIGN_OR_RETURN(auto outputs,
+                        constants->AddNode(*node.op, std::move(inputs),
+                                           ImportAttrs(node.attrs, constants->table()), node.name));
     for (size_t i = 0; i < outputs.size(); ++i) moved[node.outputs[i]] = outputs[i];
   }
-  for (ir::ValueId v : frontier) constants->outputs.push_back({.name = graph.value(v).name, .value = moved[v]});
+  for (ir::ValueId v : frontier)
+    constants->outputs.push_back({.name = graph.value(v).name, .value = moved[v]});
   LS_RETURN_IF_ERROR(EliminateDeadCode(*constants, options));
   LS_ASSIGN_OR_RETURN(auto results, options.evaluate(std::move(constants)));
 

@@ -57,7 +57,8 @@ struct Builder {
 };
 
 // Reading a state later could keep it from being updated in place: such a node stays where it is.
-bool ReadsState(const ir::Graph& graph, const std::vector<uint32_t>& producers, const ir::Node& node) {
+bool ReadsState(const ir::Graph& graph, const std::vector<uint32_t>& producers,
+                const ir::Node& node) {
   for (ir::ValueId v : node.inputs) {
     while (producers[v] != ir::Graph::kNoNode && graph.nodes[producers[v]].op->view)
       v = graph.nodes[producers[v]].inputs[0];
@@ -72,7 +73,8 @@ Status FusePointwise(ir::Graph& graph, const PassOptions&) {
   const std::vector<uint32_t> producers = graph.Producers();
   std::vector<uint32_t> uses(graph.values.size(), 0);  // by distinct nodes, outputs and states
   const auto users = graph.Users();
-  for (ir::ValueId v = 0; v < graph.values.size(); ++v) uses[v] = static_cast<uint32_t>(users[v].size());
+  for (ir::ValueId v = 0; v < graph.values.size(); ++v)
+    uses[v] = static_cast<uint32_t>(users[v].size());
   for (const ir::Output& output : graph.outputs)
     if (output.value != ir::kNoValue) ++uses[output.value];
   for (const ir::State& state : graph.states)
@@ -87,7 +89,9 @@ Status FusePointwise(ir::Graph& graph, const PassOptions&) {
         const ir::ValueId in = node.inputs[i];
         if (producers[in] == ir::Graph::kNoNode) continue;
         const ir::Node& producer = graph.nodes[producers[in]];
-        if (producer.op != &ops::kPointwise || uses[in] != 1 || ReadsState(graph, producers, producer)) continue;
+        if (producer.op != &ops::kPointwise || uses[in] != 1 ||
+            ReadsState(graph, producers, producer))
+          continue;
         // The dims must be the same expressions, or iota and the output would disagree.
         if (graph.type(in).dims != graph.type(node.outputs[0]).dims) continue;
         Builder builder;
@@ -97,7 +101,8 @@ Status FusePointwise(ir::Graph& graph, const PassOptions&) {
           if (!inlined) inlined = builder.Append(producer, [](size_t) { return std::nullopt; });
           return inlined;
         });
-        if (builder.inputs.size() > kMostInputs || builder.program.code.size() > kMostInstructions) continue;
+        if (builder.inputs.size() > kMostInputs || builder.program.code.size() > kMostInstructions)
+          continue;
         // The result is the last instruction by definition; sharing may have put it earlier.
         if (result + 1 != builder.program.code.size()) continue;
         node.inputs = std::move(builder.inputs);

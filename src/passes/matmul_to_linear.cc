@@ -8,9 +8,11 @@ namespace liveshape::passes {
 namespace {
 
 // The matrix that `value` repeats along its batch dims, or kNoValue.
-ValueId RepeatedMatrix(const ir::Graph& graph, const std::vector<uint32_t>& producers, ValueId value) {
+ValueId RepeatedMatrix(const ir::Graph& graph, const std::vector<uint32_t>& producers,
+                       ValueId value) {
   const uint32_t producer = producers[value];
-  if (producer == ir::Graph::kNoNode || graph.nodes[producer].op != &ops::kExpand) return ir::kNoValue;
+  if (producer == ir::Graph::kNoNode || graph.nodes[producer].op != &ops::kExpand)
+    return ir::kNoValue;
   const ValueId source = graph.nodes[producer].inputs[0];
   return graph.type(source).dims.size() == 2 ? source : ir::kNoValue;
 }
@@ -27,8 +29,8 @@ Status MatmulToLinear(ir::Graph& graph, const PassOptions&) {
     const ValueId matrix = RepeatedMatrix(graph, producers, graph.nodes[n].inputs[1]);
     if (matrix == ir::kNoValue) continue;
     rewrite.Before(n);
-    LS_ASSIGN_OR_RETURN(ValueId weight,
-                        rewrite.Emit(ops::kPermute, {matrix}, {{"perm", std::vector<int64_t>{1, 0}}}));
+    LS_ASSIGN_OR_RETURN(ValueId weight, rewrite.Emit(ops::kPermute, {matrix},
+                                                     {{"perm", std::vector<int64_t>{1, 0}}}));
     LS_ASSIGN_OR_RETURN(ValueId product, rewrite.Emit(ops::kLinear, {left, weight}, {}));
     rewrite.Replace(old, product);
   }

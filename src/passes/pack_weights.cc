@@ -9,8 +9,9 @@ namespace liveshape::passes {
 namespace {
 
 bool CanPack(const ir::Constant& c) {
-  return c.layout == ir::ConstantLayout::kPlain && c.encoding == ir::Encoding::kPlain && c.external.empty() &&
-         c.dims.size() == 2 && (c.dtype == DType::kF32 || c.dtype == DType::kF16 || c.dtype == DType::kBF16);
+  return c.layout == ir::ConstantLayout::kPlain && c.encoding == ir::Encoding::kPlain &&
+         c.external.empty() && c.dims.size() == 2 &&
+         (c.dtype == DType::kF32 || c.dtype == DType::kF16 || c.dtype == DType::kBF16);
 }
 
 // Every reader understands packed rows: the weight of a linear, or of an embedding.
@@ -19,7 +20,8 @@ bool OnlyRowReaders(const ir::Graph& graph, const std::vector<uint32_t>& users, 
     const ir::Node& node = graph.nodes[n];
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] != value) continue;
-      const bool reads_rows = (node.op == &ops::kLinear && i == 1) || (node.op == &ops::kEmbedding && i == 0);
+      const bool reads_rows =
+          (node.op == &ops::kLinear && i == 1) || (node.op == &ops::kEmbedding && i == 0);
       if (!reads_rows) return false;
     }
   }
@@ -36,8 +38,12 @@ void Pack(ir::Constant& c, bool transposed, const PassOptions& options) {
   const int64_t rows = c.dims[transposed ? 1 : 0], cols = c.dims[transposed ? 0 : 1];
   auto packed = std::make_shared<std::vector<std::byte>>(
       static_cast<size_t>(ops::Panel16Bytes(rows, cols, c.dtype)));
-  ops::PackPanel16({.data = c.data.data(), .dtype = c.dtype, .rows = rows, .cols = cols,
-                    .row_stride = transposed ? 1 : cols, .col_stride = transposed ? rows : 1},
+  ops::PackPanel16({.data = c.data.data(),
+                    .dtype = c.dtype,
+                    .rows = rows,
+                    .cols = cols,
+                    .row_stride = transposed ? 1 : cols,
+                    .col_stride = transposed ? rows : 1},
                    packed->data());
   if (options.forget) options.forget(c.data);
   c.dims = {rows, cols};

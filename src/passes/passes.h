@@ -22,7 +22,8 @@ namespace liveshape::passes {
 struct PassOptions {
   // Runs a graph without inputs, symbols and states and gives the bytes of each output; set by whoever
   // has a backend at hand. Without it nothing is folded.
-  std::function<Result<std::vector<std::vector<std::byte>>>(std::unique_ptr<ir::Graph> constants)> evaluate;
+  std::function<Result<std::vector<std::vector<std::byte>>>(std::unique_ptr<ir::Graph> constants)>
+      evaluate;
   // Told of constant bytes that were copied and will not be read again (MappedFile::Forget).
   std::function<void(std::span<const std::byte>)> forget;
   std::function<void(std::string_view pass, double ms)> progress;
@@ -37,7 +38,7 @@ std::span<const Pass> Pipeline();
 Status RunPipeline(ir::Graph& graph, const PassOptions& options);
 
 // Clean-up
-Status EliminateDeadCode(ir::Graph& graph, const PassOptions& options);         // also unused constants
+Status EliminateDeadCode(ir::Graph& graph, const PassOptions& options);  // also unused constants
 Status EliminateCommonSubexpressions(ir::Graph& graph, const PassOptions& options);
 Status MatmulToLinear(ir::Graph& graph, const PassOptions& options);
 Status Canonicalise(ir::Graph& graph, const PassOptions& options);
@@ -54,6 +55,6 @@ Status RecogniseMasks(ir::Graph& graph, const PassOptions& options);
 
 // Last
 Status FusePointwise(ir::Graph& graph, const PassOptions& options);
-Status PackWeights(ir::Graph& graph, const PassOptions& options);               // kPanel16 for linear weights
+Status PackWeights(ir::Graph& graph, const PassOptions& options);  // kPanel16 for linear weights
 
 }  // namespace liveshape::passes

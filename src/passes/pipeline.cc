@@ -36,7 +36,8 @@ Status RunPipeline(ir::Graph& graph, const PassOptions& options) {
     if (!status.ok()) return std::move(status).Prefixed(fmt::format("pass `{}`", pass.name));
     if (options.progress)
       options.progress(pass.name, std::chrono::duration<double, std::milli>(
-                                      std::chrono::steady_clock::now() - start).count());
+                                      std::chrono::steady_clock::now() - start)
+                                      .count());
   }
   return {};
 }

@@ -36,8 +36,9 @@ size_t PlaceSlots(std::vector<Storage>& storages, const std::vector<size_t>& ord
     }
     s.offset = best != SIZE_MAX ? best : at;
     end = std::max(end, s.offset + s.capacity);
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), i,
-                                   [&](size_t a, size_t b) { return storages[a].offset < storages[b].offset; }),
+    placed.insert(std::upper_bound(
+                      placed.begin(), placed.end(), i,
+                      [&](size_t a, size_t b) { return storages[a].offset < storages[b].offset; }),
                   i);
   }
   return end;
@@ -49,7 +50,8 @@ size_t AssignOffsets(std::vector<Storage>& storages) {
   const std::vector<size_t> by_time = ArenaStorages(storages);
   auto sorted = [&](auto key) {
     std::vector<size_t> order = by_time;
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return key(storages[a]) > key(storages[b]); });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return key(storages[a]) > key(storages[b]); });
     return order;
   };
   const auto steps = [](const Storage& s) { return size_t{s.last_step} - s.first_step + 1; };

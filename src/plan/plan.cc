@@ -17,7 +17,10 @@ struct Located {
 class Planner {
  public:
   Planner(const ir::Graph& graph, const Rules& rules)
-      : graph_(graph), rules_(rules), table_(graph.table()), builder_(graph.table()),
+      : graph_(graph),
+        rules_(rules),
+        table_(graph.table()),
+        builder_(graph.table()),
         located_(graph.values.size()) {}
 
   Result<Plan> Run();
@@ -51,8 +54,8 @@ class Planner {
   Plan plan_;
   std::vector<Located> located_;
   std::map<ValueId, Located> dense_copies_;
-  std::vector<uint32_t> last_read_;      // node index of the last reader of each value, views followed
-  std::vector<bool> state_chain_;        // values that lead in place to a state's result
+  std::vector<uint32_t> last_read_;  // node index of the last reader of each value, views followed
+  std::vector<bool> state_chain_;    // values that lead in place to a state's result
 };
 
 StorageId Planner::NewSlot(DType dtype, Expr bytes, bool scratch) {
@@ -70,21 +73,23 @@ Located Planner::Fresh(ValueId value) {
 
 void Planner::LocateExternals() {
   auto place = [&](Place where, size_t index, ValueId value, DType dtype) {
-    plan_.storages.push_back({.place = where, .index = static_cast<uint32_t>(index), .dtype = dtype});
+    plan_.storages.push_back(
+        {.place = where, .index = static_cast<uint32_t>(index), .dtype = dtype});
     const StorageId id = static_cast<StorageId>(plan_.storages.size() - 1);
     located_[value] = {id, ir::ContiguousLayout(table_, graph_.type(value).dims)};
     return id;
   };
   for (size_t i = 0; i < graph_.inputs.size(); ++i)
-    plan_.input_storage.push_back(
-        graph_.inputs[i].value == ir::kNoValue
-            ? kNoStorage
-            : place(Place::kInput, i, graph_.inputs[i].value, graph_.type(graph_.inputs[i].value).dtype));
+    plan_.input_storage.push_back(graph_.inputs[i].value == ir::kNoValue
+                                      ? kNoStorage
+                                      : place(Place::kInput, i, graph_.inputs[i].value,
+                                              graph_.type(graph_.inputs[i].value).dtype));
   for (size_t i = 0; i < graph_.constants.size(); ++i)
     plan_.constant_storage.push_back(
         place(Place::kConstant, i, graph_.constants[i].value, graph_.constants[i].dtype));
   for (size_t i = 0; i < graph_.states.size(); ++i)
-    plan_.state_storage.push_back(place(Place::kState, i, graph_.states[i].value, graph_.states[i].dtype));
+    plan_.state_storage.push_back(
+        place(Place::kState, i, graph_.states[i].value, graph_.states[i].dtype));
 }
 
 // A value is read as late as any view of it is. The result of a state and the outputs are read last.
@@ -136,7 +141,8 @@ bool Planner::CanWriteInPlace(uint32_t index, size_t input) const {
   for (ValueId v = 0; v < located_.size(); ++v)
     if (located_[v].storage == storage && last_read_[v] > index) return false;
   for (size_t i = 0; i < node.inputs.size(); ++i)  // an operand that overlaps what is being written
-    if (i != input && node.inputs[i] != ir::kNoValue && located_[node.inputs[i]].storage == storage) return false;
+    if (i != input && node.inputs[i] != ir::kNoValue && located_[node.inputs[i]].storage == storage)
+      return false;
   return true;
 }
 
@@ -175,8 +181,10 @@ void Planner::Touch(StorageId storage) {
 Operand Planner::MakeOperand(ValueId value, const Located& at) {
   Touch(at.storage);
   const ir::TensorType& type = graph_.type(value);
-  Operand operand{.storage = at.storage, .dtype = type.dtype,
-                  .rank = static_cast<uint8_t>(type.dims.size()), .value = value};
+  Operand operand{.storage = at.storage,
+                  .dtype = type.dtype,
+                  .rank = static_cast<uint8_t>(type.dims.size()),
+                  .value = value};
   operand.dims_at = builder_.Tuple(type.dims);
   operand.strides_at = builder_.Tuple(at.layout.strides);
   operand.offset_at = builder_.Slot(at.layout.offset);
@@ -237,14 +245,16 @@ Status Planner::PlanNode(uint32_t index) {
                         : Fresh(out);
   }
   for (size_t i = 0; i < node.inputs.size(); ++i)
-    step.inputs.push_back(node.inputs[i] == ir::kNoValue ? Operand{} : MakeOperand(node.inputs[i], sources[i]));
+    step.inputs.push_back(node.inputs[i] == ir::kNoValue ? Operand{}
+                                                         : MakeOperand(node.inputs[i], sources[i]));
   for (ValueId out : node.outputs) step.outputs.push_back(Read(out));
 
   std::vector<Expr> params;
   for (const auto& [name, attr] : node.attrs) {
     if (auto* exprs = std::get_if<std::vector<Expr>>(&attr)) {
       // A pointwise node's dims are its output's; its program's scalars are its parameters.
-      if (name != "dims" || !node.Has("program")) params.insert(params.end(), exprs->begin(), exprs->end());
+      if (name != "dims" || !node.Has("program"))
+        params.insert(params.end(), exprs->begin(), exprs->end());
     } else if (auto* program = std::get_if<ir::PointwiseProgram>(&attr)) {
       params.insert(params.end(), program->scalars.begin(), program->scalars.end());
     }
@@ -269,7 +279,8 @@ Status Planner::PlanOutputs() {
       continue;
     }
     Located at = located_[output.value];
-    const bool ours = plan_.storages[at.storage].place == Place::kArena && WholeStorage(output.value);
+    const bool ours =
+        plan_.storages[at.storage].place == Place::kArena && WholeStorage(output.value);
     const bool repeated = std::find(taken.begin(), taken.end(), at.storage) != taken.end();
     if (!ours) {
       at = dense_copies_[Dense(output.value)];
@@ -287,21 +298,23 @@ Status Planner::CommitStates() {
   for (const ir::State& state : graph_.states) {
     if (state.result == ir::kNoValue || state.result == state.value) continue;
     const Storage& storage = plan_.storages[located_[state.result].storage];
-    if (storage.place == Place::kState && located_[state.result].storage != located_[state.value].storage)
+    if (storage.place == Place::kState &&
+        located_[state.result].storage != located_[state.value].storage)
       Dense(state.result);
   }
   for (const ir::State& state : graph_.states) {
     if (state.result == ir::kNoValue || state.result == state.value) continue;
     const Located& target = located_[state.value];
-    if (located_[state.result].storage == target.storage && WholeStorage(state.result)) continue;  // in place
+    if (located_[state.result].storage == target.storage && WholeStorage(state.result))
+      continue;  // in place
     if (graph_.type(state.result).dims != graph_.type(state.value).dims)
       return InvalidArgument("state `{}` would change its shape to {}", state.name,
                              ir::ToString(graph_.type(state.result)));
     auto copied = dense_copies_.find(state.result);
     Step commit;
     commit.commits_state = true;
-    commit.inputs = {MakeOperand(state.result, copied != dense_copies_.end() ? copied->second
-                                                                            : located_[state.result])};
+    commit.inputs = {MakeOperand(
+        state.result, copied != dense_copies_.end() ? copied->second : located_[state.result])};
     commit.outputs = {MakeOperand(state.value, target)};
     Push(std::move(commit));
   }
@@ -313,7 +326,8 @@ std::string Unbounded(const sym::Table& table, Expr e) {
     const sym::SymbolInfo& info = table.symbols()[s];
     if (info.hi != sym::Interval::kPosInf) continue;
     const std::string& name = info.display.empty() ? info.name : info.display;
-    return fmt::format("symbol `{}` has no maximum; set one with `compile --bound {}=N`", name, name);
+    return fmt::format("symbol `{}` has no maximum; set one with `compile --bound {}=N`", name,
+                       name);
   }
   return "no maximum could be derived";
 }
@@ -327,16 +341,21 @@ Status Planner::SizeSlots() {
     if (most > kMost) {
       const std::string reason = Unbounded(table_, s.bytes);
       return most == sym::Interval::kPosInf
-                 ? InvalidArgument("a tensor of {} bytes has no finite bound: {}", sym::ToString(s.bytes), reason)
-                 : ResourceExhausted("a tensor of {} bytes would need {} at the bound; lower it with "
-                                     "`compile --bound`", sym::ToString(s.bytes), most);
+                 ? InvalidArgument("a tensor of {} bytes has no finite bound: {}",
+                                   sym::ToString(s.bytes), reason)
+                 : ResourceExhausted(
+                       "a tensor of {} bytes would need {} at the bound; lower it with "
+                       "`compile --bound`",
+                       sym::ToString(s.bytes), most);
     }
     most = std::max<int64_t>(most, 0);
-    s.capacity = (static_cast<size_t>(most) + rules_.alignment - 1) / rules_.alignment * rules_.alignment;
+    s.capacity =
+        (static_cast<size_t>(most) + rules_.alignment - 1) / rules_.alignment * rules_.alignment;
     // Host values and sizes born from data can exceed what was planned: an explicit guard (W6).
     if (table_.StageOf(s.bytes) > 0)
       builder_.Check(sym::Le(s.bytes, table_.Int(most)),
-                     fmt::format("a tensor of {} bytes exceeds its capacity {}", sym::ToString(s.bytes), most));
+                     fmt::format("a tensor of {} bytes exceeds its capacity {}",
+                                 sym::ToString(s.bytes), most));
   }
   return {};
 }
@@ -353,7 +372,8 @@ Result<Plan> Planner::Run() {
   CountReads();
   for (uint32_t n = 0; n < graph_.nodes.size(); ++n)
     if (Status s = PlanNode(n); !s.ok())
-      return std::move(s).Prefixed(fmt::format("plan: node `{}` ({})", graph_.nodes[n].name, graph_.nodes[n].op->name));
+      return std::move(s).Prefixed(
+          fmt::format("plan: node `{}` ({})", graph_.nodes[n].name, graph_.nodes[n].op->name));
   LS_RETURN_IF_ERROR(PlanOutputs());
   LS_RETURN_IF_ERROR(CommitStates());
   // Outputs are read after the run.
@@ -370,6 +390,8 @@ Result<Plan> Planner::Run() {
 
 }  // namespace
 
-Result<Plan> MakePlan(const ir::Graph& graph, const Rules& rules) { return Planner(graph, rules).Run(); }
+Result<Plan> MakePlan(const ir::Graph& graph, const Rules& rules) {
+  return Planner(graph, rules).Run();
+}
 
 }  // namespace liveshape::plan

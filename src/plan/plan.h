@@ -34,9 +34,10 @@ enum class Need : uint8_t {
 };
 
 struct Rules {
-  size_t alignment = 64;                                             // of slots, bytes
-  std::function<Need(const ir::Node& node, size_t input)> need;      // empty: kStrided
-  std::function<Expr(const ir::Graph& graph, const ir::Node& node)> scratch;  // bytes; none: no scratch
+  size_t alignment = 64;                                         // of slots, bytes
+  std::function<Need(const ir::Node& node, size_t input)> need;  // empty: kStrided
+  std::function<Expr(const ir::Graph& graph, const ir::Node& node)>
+      scratch;  // bytes; none: no scratch
 };
 
 enum class Place : uint8_t { kArena, kInput, kConstant, kState };
@@ -46,15 +47,15 @@ inline constexpr StorageId kNoStorage = ~0u;
 
 struct Storage {
   Place place = Place::kArena;
-  uint32_t index = 0;        // of the input, constant or state
+  uint32_t index = 0;  // of the input, constant or state
   DType dtype = DType::kF32;
-  bool scratch = false;      // bytes without meaning outside one step
+  bool scratch = false;  // bytes without meaning outside one step
   // Arena only:
-  Expr bytes = {};           // live size
-  size_t capacity = 0;       // its maximum, rounded up to the alignment
-  size_t offset = 0;         // in the arena
+  Expr bytes = {};                         // live size
+  size_t capacity = 0;                     // its maximum, rounded up to the alignment
+  size_t offset = 0;                       // in the arena
   uint32_t first_step = 0, last_step = 0;  // live range, inclusive
-  uint32_t bytes_at = 0;     // slot of the live size in the params block
+  uint32_t bytes_at = 0;                   // slot of the live size in the params block
 };
 
 // One operand: a view, by numbers in the params block.
@@ -63,38 +64,39 @@ struct Operand {
   DType dtype = DType::kF32;
   uint8_t rank = 0;
   uint32_t dims_at = 0, strides_at = 0, offset_at = 0;  // slots; offset in elements
-  ValueId value = ir::kNoValue;    // for people
+  ValueId value = ir::kNoValue;                         // for people
 };
 
 struct Step {
-  uint32_t node = ir::Graph::kNoNode;  // index into graph.nodes; kNoNode: a copy the planner inserted
+  uint32_t node =
+      ir::Graph::kNoNode;  // index into graph.nodes; kNoNode: a copy the planner inserted
   std::vector<Operand> inputs, outputs;
   uint32_t params_at = 0, param_count = 0;  // the node's expressions, in attribute order
   StorageId scratch = kNoStorage;
   bool in_place = false;
-  bool writes_state = false;           // a failure from here on leaves states changed
-  sym::Stage stage = 0;                // runs once the shape program of this stage has
-  bool commits_state = false;          // a copy at the end, run only if everything before succeeded
+  bool writes_state = false;   // a failure from here on leaves states changed
+  sym::Stage stage = 0;        // runs once the shape program of this stage has
+  bool commits_state = false;  // a copy at the end, run only if everything before succeeded
 };
 
 struct PlannedOutput {
-  Operand operand;           // dense; storage kNoStorage for an integer
-  uint32_t scalar_at = 0;    // slot of an integer output
-  bool redirectable = false; // may be written straight into the caller's memory
+  Operand operand;            // dense; storage kNoStorage for an integer
+  uint32_t scalar_at = 0;     // slot of an integer output
+  bool redirectable = false;  // may be written straight into the caller's memory
 };
 
 struct Plan {
   std::vector<Storage> storages;
   std::vector<Step> steps;
-  std::vector<PlannedOutput> outputs;      // as graph.outputs
-  std::vector<StorageId> input_storage;    // kNoStorage for integers and unused inputs
+  std::vector<PlannedOutput> outputs;    // as graph.outputs
+  std::vector<StorageId> input_storage;  // kNoStorage for integers and unused inputs
   std::vector<StorageId> state_storage;
   std::vector<StorageId> constant_storage;
   sym::ShapeProgram program;
   std::vector<uint32_t> host_value_element_at;  // slot of HostValue::element
   size_t arena_bytes = 0;
-  size_t lower_bound = 0;    // max over time of the sum of live slots
-  size_t copies = 0;         // steps the planner inserted
+  size_t lower_bound = 0;  // max over time of the sum of live slots
+  size_t copies = 0;       // steps the planner inserted
 };
 
 Result<Plan> MakePlan(const ir::Graph& graph, const Rules& rules);

@@ -17,7 +17,8 @@ size_t Overlaps(const std::vector<Storage>& storages) {
   for (size_t i = 0; i < storages.size(); ++i)
     for (size_t j = 0; j < i; ++j) {
       const Storage &a = storages[i], &b = storages[j];
-      if (a.place != Place::kArena || b.place != Place::kArena || !a.capacity || !b.capacity) continue;
+      if (a.place != Place::kArena || b.place != Place::kArena || !a.capacity || !b.capacity)
+        continue;
       const bool together = a.first_step <= b.last_step && b.first_step <= a.last_step;
       count += together && a.offset < b.offset + b.capacity && b.offset < a.offset + a.capacity;
     }
@@ -71,9 +72,12 @@ Result<Plan> CachePlan(bool read_old_later, bool keep) {
   ir::ValueId index = m.graph->AddInput("index", {DType::kI64, {m.Int(1)}});
   ir::ValueId row = m.graph->AddInput("row", {DType::kF32, {m.Int(1), m.Int(4)}});
   ir::ValueId cache = m.State("cache", DType::kF32, {8, 4});
-  ir::ValueId next = m.call.Emit(ops::kIndexPut, {cache, row, index}, {{"axes", std::vector<int64_t>{0}}, {"accumulate", int64_t{0}}});
-  if (keep) m.graph->states[0].result = next;
-  else m.graph->states[0].result = cache;
+  ir::ValueId next = m.call.Emit(ops::kIndexPut, {cache, row, index},
+                                 {{"axes", std::vector<int64_t>{0}}, {"accumulate", int64_t{0}}});
+  if (keep)
+    m.graph->states[0].result = next;
+  else
+    m.graph->states[0].result = cache;
   m.Output("y", read_old_later ? m.Add(next, cache) : m.Add(next, next));
   return MakePlan(*m.graph, {});
 }
@@ -106,7 +110,8 @@ TEST(Plan, W7_ViewsAreAliasesAndCarryLiveDims) {
   plan->program.SetSymbols(values, block);
   ASSERT_TRUE(plan->program.Run(0, block).ok());
   const Operand& z = plan->outputs[0].operand;
-  EXPECT_EQ((std::vector<int64_t>(&block[z.dims_at], &block[z.dims_at] + 3)), (std::vector<int64_t>{4, 15, 2}));
+  EXPECT_EQ((std::vector<int64_t>(&block[z.dims_at], &block[z.dims_at] + 3)),
+            (std::vector<int64_t>{4, 15, 2}));
 }
 
 }  // namespace

@@ -21,8 +21,8 @@ struct StepTimes {
 };
 
 struct RunContext {
-  std::span<const int64_t> block;           // the params block of the live shape
-  std::span<std::byte* const> bases;        // address of every storage, for this run
+  std::span<const int64_t> block;     // the params block of the live shape
+  std::span<std::byte* const> bases;  // address of every storage, for this run
   const std::atomic<bool>* cancel = nullptr;
   StepTimes* times = nullptr;
 };

@@ -55,7 +55,8 @@ Status Binding::Prepare(const ir::Graph& graph, const plan::Plan& plan) {
 
 Status Binding::CheckInputs(std::span<const TensorRef> inputs, std::span<int64_t> observed) const {
   if (inputs.size() != graph_->inputs.size())
-    return InvalidArgument("bind: {} inputs given, the model has {}", inputs.size(), graph_->inputs.size());
+    return InvalidArgument("bind: {} inputs given, the model has {}", inputs.size(),
+                           graph_->inputs.size());
   size_t next = 0;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const ir::Input& expected = graph_->inputs[i];
@@ -63,7 +64,8 @@ Status Binding::CheckInputs(std::span<const TensorRef> inputs, std::span<int64_t
     if (expected.value == ir::kNoValue) {
       if (!expected.scalar) continue;  // a constant argument that the graph does not depend on
       if (!IsInteger(given.dtype) || !given.dims.empty() || given.data == nullptr)
-        return InvalidArgument("bind: input {} `{}` is an integer: give a 0-d i64 or i32", i, expected.name);
+        return InvalidArgument("bind: input {} `{}` is an integer: give a 0-d i64 or i32", i,
+                               expected.name);
       observed[next++] = ReadInteger(static_cast<const std::byte*>(given.data), given.dtype, 0);
       continue;
     }
@@ -72,10 +74,13 @@ Status Binding::CheckInputs(std::span<const TensorRef> inputs, std::span<int64_t
       return InvalidArgument("bind: input {} `{}` is {}, the model takes {}", i, expected.name,
                              Name(given.dtype), Name(type.dtype));
     if (given.dims.size() != type.dims.size())
-      return InvalidArgument("bind: input {} `{}` has shape {} of rank {}, the model takes {}", i, expected.name,
-                             ShapeText(given.dims), given.dims.size(), ir::ToString(type));
+      return InvalidArgument("bind: input {} `{}` has shape {} of rank {}, the model takes {}", i,
+                             expected.name, ShapeText(given.dims), given.dims.size(),
+                             ir::ToString(type));
     for (int64_t d : given.dims) {
-      if (d < 0) return InvalidArgument("bind: input {} `{}` has a negative dim in {}", i, expected.name, ShapeText(given.dims));
+      if (d < 0)
+        return InvalidArgument("bind: input {} `{}` has a negative dim in {}", i, expected.name,
+                               ShapeText(given.dims));
       observed[next++] = d;
     }
   }
@@ -86,7 +91,8 @@ Status Binding::CheckInputs(std::span<const TensorRef> inputs, std::span<int64_t
 Status Binding::Evaluate(std::span<const int64_t> symbols, bool* changed) {
   const auto& infos = graph_->table().symbols();
   bool same = bound_;
-  for (size_t i = 0; i < infos.size() && same; ++i) same = infos[i].stage > 0 || symbols[i] == symbols_[i];
+  for (size_t i = 0; i < infos.size() && same; ++i)
+    same = infos[i].stage > 0 || symbols[i] == symbols_[i];
   *changed = !same;
   if (same) return {};
   std::vector<int64_t>& next = blocks_[1 - current_];
@@ -103,7 +109,8 @@ Status Binding::BindShapes(std::span<const TensorRef> inputs, bool* changed) {
   *changed = false;
   LS_RETURN_IF_ERROR(CheckInputs(inputs, observed_));
   std::copy(symbols_.begin(), symbols_.end(), candidate_.begin());
-  if (Status s = solver_->Solve(observed_, candidate_); !s.ok()) return std::move(s).Prefixed("bind");
+  if (Status s = solver_->Solve(observed_, candidate_); !s.ok())
+    return std::move(s).Prefixed("bind");
   return Evaluate(candidate_, changed);
 }
 
@@ -111,18 +118,20 @@ Status Binding::BindSymbols(std::span<const int64_t> values, bool* changed) {
   *changed = false;
   const auto& infos = graph_->table().symbols();
   if (values.size() != infos.size())
-    return InvalidArgument("bind: {} symbol values given, the model has {} symbols", values.size(), infos.size());
+    return InvalidArgument("bind: {} symbol values given, the model has {} symbols", values.size(),
+                           infos.size());
   for (size_t i = 0; i < infos.size(); ++i) {
     candidate_[i] = infos[i].stage == 0 ? values[i] : symbols_[i];
     if (infos[i].stage == 0 && (values[i] < infos[i].lo || values[i] > infos[i].hi))
       return OutOfRange("bind: symbol `{}` would be {}, outside its range [{}, {}]",
-                        infos[i].display.empty() ? infos[i].name : infos[i].display, values[i], infos[i].lo,
-                        infos[i].hi);
+                        infos[i].display.empty() ? infos[i].name : infos[i].display, values[i],
+                        infos[i].lo, infos[i].hi);
   }
   return Evaluate(candidate_, changed);
 }
 
-Status Binding::BindHostValues(std::span<const TensorRef> inputs, const SessionMemory& memory, bool* changed) {
+Status Binding::BindHostValues(std::span<const TensorRef> inputs, const SessionMemory& memory,
+                               bool* changed) {
   *changed = false;
   if (plan_->program.stage_count() < 2) return {};
   const std::span<const int64_t> now = blocks_[current_];
@@ -131,24 +140,27 @@ Status Binding::BindHostValues(std::span<const TensorRef> inputs, const SessionM
     const ir::HostValue& host = graph_->host_values[i];
     const int64_t element = now[plan_->host_value_element_at[i]];
     const bool input = host.source == ir::Origin::kInput;
-    const auto* data = input ? static_cast<const std::byte*>(inputs[host.index].data) : memory.state(host.index);
+    const auto* data =
+        input ? static_cast<const std::byte*>(inputs[host.index].data) : memory.state(host.index);
     const DType dtype = input ? inputs[host.index].dtype : graph_->states[host.index].dtype;
     const size_t bytes = input ? inputs[host.index].bytes() : memory.state_bytes(host.index);
     const sym::SymbolInfo& info = graph_->table().symbols()[host.symbol];
     if (element < 0 || (static_cast<size_t>(element) + 1) * SizeOf(dtype) > bytes)
-      return OutOfRange("run: host value `{}` is element {} of a tensor of {} bytes", info.name, element, bytes);
+      return OutOfRange("run: host value `{}` is element {} of a tensor of {} bytes", info.name,
+                        element, bytes);
     const int64_t value = ReadInteger(data, dtype, element);
     if (value < info.lo || value > info.hi)
       return OutOfRange("run: `{}` ({} `{}`) is {}, outside its range [{}, {}]", info.name,
                         input ? "input" : "state",
-                        input ? graph_->inputs[host.index].name : graph_->states[host.index].name, value, info.lo,
-                        info.hi);
+                        input ? graph_->inputs[host.index].name : graph_->states[host.index].name,
+                        value, info.lo, info.hi);
     candidate_[host.symbol] = value;
   }
   // The block of the live shape is copied, so that a refused host value leaves it whole.
   std::vector<int64_t>& next = blocks_[1 - current_];
   std::copy(now.begin(), now.end(), next.begin());
-  std::copy(candidate_.begin(), candidate_.end(), next.begin());  // the block begins with the symbols
+  std::copy(candidate_.begin(), candidate_.end(),
+            next.begin());  // the block begins with the symbols
   if (Status s = plan_->program.Run(1, next); !s.ok()) return std::move(s).Prefixed("run");
   *changed = true;
   std::copy(candidate_.begin(), candidate_.end(), symbols_.begin());

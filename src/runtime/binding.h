@@ -22,7 +22,8 @@ class Binding {
   Status BindShapes(std::span<const TensorRef> inputs, bool* changed);
   Status BindSymbols(std::span<const int64_t> values, bool* changed);
   // Stage 1: integers that are data, read before the first kernel.
-  Status BindHostValues(std::span<const TensorRef> inputs, const SessionMemory& memory, bool* changed);
+  Status BindHostValues(std::span<const TensorRef> inputs, const SessionMemory& memory,
+                        bool* changed);
 
   bool bound() const { return bound_; }
   std::span<const int64_t> block() const { return blocks_[current_]; }

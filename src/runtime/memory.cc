@@ -20,8 +20,10 @@ void FillPoison(std::byte* begin, std::byte* end, DType dtype, Poison kind) {
   const bool nan = kind == Poison::kNaN;
   switch (dtype) {
     case DType::kF32: return Fill(begin, end, nan ? 0x7fc00000u : std::bit_cast<uint32_t>(1e30f));
-    case DType::kF64: return Fill(begin, end, nan ? 0x7ff8000000000000ull : std::bit_cast<uint64_t>(1e30));
-    case DType::kF16: return Fill<uint16_t>(begin, end, nan ? 0x7e00 : 0x7bff);  // largest finite: 65504
+    case DType::kF64:
+      return Fill(begin, end, nan ? 0x7ff8000000000000ull : std::bit_cast<uint64_t>(1e30));
+    case DType::kF16:
+      return Fill<uint16_t>(begin, end, nan ? 0x7e00 : 0x7bff);  // largest finite: 65504
     case DType::kBF16: return Fill<uint16_t>(begin, end, nan ? 0x7fc0 : 0x714a);  // about 1e30
     case DType::kBool: return Fill<uint8_t>(begin, end, 0xff);
     default: return Fill<uint8_t>(begin, end, 0x7f);
@@ -39,12 +41,15 @@ std::vector<uint32_t> ContextStates(const ir::Graph& graph) {
       if (output.value == value) return false;
     for (uint32_t n : users[value]) {
       const ir::Node& node = graph.nodes[n];
-      bool limited = node.Has("limit") || (node.inputs.size() > 4 && node.inputs[4] != ir::kNoValue);
+      bool limited =
+          node.Has("limit") || (node.inputs.size() > 4 && node.inputs[4] != ir::kNoValue);
       limited = limited && (node.inputs.size() < 4 || node.inputs[3] == ir::kNoValue);
       for (size_t i = 0; i < node.inputs.size(); ++i) {
         if (node.inputs[i] != value) continue;
-        const bool context = std::string_view(node.op->name) == "attention" && (i == 1 || i == 2) && limited;
-        const bool follows = (node.op->view && i == 0) || node.op->in_place_input == static_cast<int>(i);
+        const bool context =
+            std::string_view(node.op->name) == "attention" && (i == 1 || i == 2) && limited;
+        const bool follows =
+            (node.op->view && i == 0) || node.op->in_place_input == static_cast<int>(i);
         if (!context && !(follows && self(self, node.outputs[0], depth + 1))) return false;
       }
     }
@@ -77,7 +82,8 @@ Status SessionMemory::Reserve(const ir::Graph& graph, const plan::Plan& plan) {
     const ir::TensorType& type = graph.type(input.value);
     const int64_t most = graph.table().Bounds(sym::Product(graph.table(), type.dims)).hi;
     constexpr int64_t kMost = int64_t{1} << 40;
-    if (most > 0 && most < kMost) staged += (static_cast<size_t>(most) * SizeOf(type.dtype) + 63) / 64 * 64;
+    if (most > 0 && most < kMost)
+      staged += (static_cast<size_t>(most) * SizeOf(type.dtype) + 63) / 64 * 64;
   }
   staging_offset_.push_back(staged);
   LS_ASSIGN_OR_RETURN(staging_, Reservation::Make(staged));
@@ -105,8 +111,10 @@ Result<std::byte*> SessionMemory::Borrow(size_t input, const TensorRef& tensor) 
   if (IsAligned(data, tensor.dtype)) return data;
   const size_t bytes = tensor.bytes();
   if (bytes > staging_offset_[input + 1] - staging_offset_[input])
-    return InvalidArgument("run: input {} is not aligned to its elements and has no finite bound to copy it within; "
-                           "align it to {} bytes", input, SizeOf(tensor.dtype));
+    return InvalidArgument(
+        "run: input {} is not aligned to its elements and has no finite bound to copy it within; "
+        "align it to {} bytes",
+        input, SizeOf(tensor.dtype));
   std::memcpy(staging_.data() + staging_offset_[input], data, bytes);
   return staging_.data() + staging_offset_[input];
 }
@@ -115,7 +123,8 @@ void SessionMemory::ResetStates(const ir::Graph& graph) {
   for (size_t i = 0; i < graph.states.size(); ++i) {
     const auto& initial = graph.states[i].initial;
     // Zeros need no pages: a cache of many tokens costs nothing until it is written.
-    const bool zero = std::all_of(initial.begin(), initial.end(), [](std::byte b) { return b == std::byte{0}; });
+    const bool zero =
+        std::all_of(initial.begin(), initial.end(), [](std::byte b) { return b == std::byte{0}; });
     if (zero) {
       states_.Release(state_offset_[i], state_offset_[i] + state_size_[i]);
       // The pages at both ends are shared with neighbours, so Release leaves them.
@@ -129,7 +138,8 @@ void SessionMemory::ResetStates(const ir::Graph& graph) {
   }
 }
 
-void SessionMemory::Poison(const plan::Plan& plan, std::span<const int64_t> block, liveshape::Poison kind) {
+void SessionMemory::Poison(const plan::Plan& plan, std::span<const int64_t> block,
+                           liveshape::Poison kind) {
   // Before a run every byte of the arena is dead: each slot's tail is poisoned first, and its live part
   // too, since a kernel must write all of what it is asked for.
   for (size_t i = 0; i < plan.storages.size(); ++i) {
@@ -141,7 +151,8 @@ void SessionMemory::Poison(const plan::Plan& plan, std::span<const int64_t> bloc
 
 void SessionMemory::PoisonStates(const ir::Graph& graph, std::span<const uint32_t> states,
                                  liveshape::Poison kind) {
-  for (uint32_t i : states) FillPoison(state(i), state(i) + state_bytes(i), graph.states[i].dtype, kind);
+  for (uint32_t i : states)
+    FillPoison(state(i), state(i) + state_bytes(i), graph.states[i].dtype, kind);
 }
 
 void SessionMemory::Trim(const plan::Plan& plan, std::span<const int64_t> block) {
@@ -149,7 +160,8 @@ void SessionMemory::Trim(const plan::Plan& plan, std::span<const int64_t> block)
   for (const plan::PlannedOutput& output : plan.outputs) {
     if (output.operand.storage == plan::kNoStorage) continue;
     const plan::Storage& s = plan.storages[output.operand.storage];
-    live.push_back({s.offset, s.offset + static_cast<size_t>(std::max<int64_t>(0, block[s.bytes_at]))});
+    live.push_back(
+        {s.offset, s.offset + static_cast<size_t>(std::max<int64_t>(0, block[s.bytes_at]))});
   }
   std::sort(live.begin(), live.end());
   size_t end = 0;

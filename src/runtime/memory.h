@@ -42,7 +42,8 @@ class SessionMemory {
   // Fills what no live element occupies: tails of slots beyond their live bytes, scratch, padding.
   void Poison(const plan::Plan& plan, std::span<const int64_t> block, liveshape::Poison kind);
   // Fills states whose unwritten part nobody may read (ContextStates) as Poison does, after a reset.
-  void PoisonStates(const ir::Graph& graph, std::span<const uint32_t> states, liveshape::Poison kind);
+  void PoisonStates(const ir::Graph& graph, std::span<const uint32_t> states,
+                    liveshape::Poison kind);
   // Gives back every page that holds nothing between runs: all but the live part of the outputs.
   void Trim(const plan::Plan& plan, std::span<const int64_t> block);
 

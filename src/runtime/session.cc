@@ -93,11 +93,14 @@ void Session::Impl::CheckContract(const AllocationScope& scope, const char* wher
   if (!options.strict) return;
   AllocationPause pause;
   if (scope.count() > 0)
-    Panic(__FILE__, __LINE__, fmt::format("strict: {} allocations inside {}, the first a {} of {} bytes",
-                                          scope.count(), where, scope.first_function(), scope.first_bytes()));
-  if (plans_made != 1) Panic(__FILE__, __LINE__, fmt::format("strict: the plan was rebuilt inside {}", where));
+    Panic(__FILE__, __LINE__,
+          fmt::format("strict: {} allocations inside {}, the first a {} of {} bytes", scope.count(),
+                      where, scope.first_function(), scope.first_bytes()));
+  if (plans_made != 1)
+    Panic(__FILE__, __LINE__, fmt::format("strict: the plan was rebuilt inside {}", where));
   if (moved >= 0)
-    Panic(__FILE__, __LINE__, fmt::format("strict: the address of storage {} moved inside {}", moved, where));
+    Panic(__FILE__, __LINE__,
+          fmt::format("strict: the address of storage {} moved inside {}", moved, where));
 }
 
 // What the tests of the detectors ask for; nothing else sets options.inject.
@@ -173,7 +176,8 @@ Status Session::Impl::Execute() {
     if (Status s = backend->Run(context, begin, end, &failed); !s.ok()) {
       // States that were not touched yet are as before; else the session says so and stays shut.
       for (size_t i = 0; i <= failed && i < plan.steps.size(); ++i)
-        needs_reset = needs_reset || (plan.steps[i].writes_state && (i < failed || plan.steps[i].commits_state));
+        needs_reset = needs_reset ||
+                      (plan.steps[i].writes_state && (i < failed || plan.steps[i].commits_state));
       const plan::Step* step = failed < plan.steps.size() ? &plan.steps[failed] : nullptr;
       if (step == nullptr || step->node == ir::Graph::kNoNode) return s;
       const ir::Node& node = graph().nodes[step->node];
@@ -187,10 +191,12 @@ Status Session::Impl::Execute() {
 
 Status Session::Impl::Run(std::span<const TensorRef> inputs, std::span<TensorRef> caller) {
   if (needs_reset)
-    return FailedPrecondition("run: an earlier run failed after it had begun to change states; call "
-                              "ResetStates or Restore first");
+    return FailedPrecondition(
+        "run: an earlier run failed after it had begun to change states; call "
+        "ResetStates or Restore first");
   if (!caller.empty() && caller.size() != outputs.size())
-    return InvalidArgument("run: {} outputs given, the model has {}", caller.size(), outputs.size());
+    return InvalidArgument("run: {} outputs given, the model has {}", caller.size(),
+                           outputs.size());
   for (size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i].data == nullptr && inputs[i].bytes() != 0)
       return InvalidArgument("run: input {} has no data", i);
@@ -217,9 +223,12 @@ Status Session::Impl::Run(std::span<const TensorRef> inputs, std::span<TensorRef
     void* const given = out.data;
     const bool fits = out.dims.size() == outputs[i].dims.size();
     out.dtype = outputs[i].dtype;
-    if (fits) std::copy(outputs[i].dims.begin(), outputs[i].dims.end(), out.dims.begin());
-    else out.dims = outputs[i].dims;
-    if (given == nullptr) out.data = outputs[i].data;
+    if (fits)
+      std::copy(outputs[i].dims.begin(), outputs[i].dims.end(), out.dims.begin());
+    else
+      out.dims = outputs[i].dims;
+    if (given == nullptr)
+      out.data = outputs[i].data;
     else if (!WritesToCaller(i, out))
       std::memcpy(given, outputs[i].data, outputs[i].bytes());
   }
@@ -272,7 +281,8 @@ Result<size_t> FindState(const ir::Graph& graph, std::string_view name) {
     if (graph.states[i].name == name) return i;
   std::string known;
   for (const ir::State& state : graph.states) known += (known.empty() ? "" : ", ") + state.name;
-  return NotFound("there is no state `{}`; the model has: {}", name, known.empty() ? "none" : known);
+  return NotFound("there is no state `{}`; the model has: {}", name,
+                  known.empty() ? "none" : known);
 }
 
 }  // namespace
@@ -286,7 +296,8 @@ Result<TensorRef> Session::state(std::string_view name) const {
 Status Session::ReadState(std::string_view name, std::span<std::byte> destination) const {
   LS_ASSIGN_OR_RETURN(size_t i, FindState(impl_->graph(), name));
   if (destination.size() != impl_->memory.state_bytes(i))
-    return InvalidArgument("state `{}` has {} bytes, {} given", name, impl_->memory.state_bytes(i), destination.size());
+    return InvalidArgument("state `{}` has {} bytes, {} given", name, impl_->memory.state_bytes(i),
+                           destination.size());
   std::memcpy(destination.data(), impl_->memory.state(i), destination.size());
   return {};
 }
@@ -294,7 +305,8 @@ Status Session::ReadState(std::string_view name, std::span<std::byte> destinatio
 Status Session::WriteState(std::string_view name, std::span<const std::byte> source) {
   LS_ASSIGN_OR_RETURN(size_t i, FindState(impl_->graph(), name));
   if (source.size() != impl_->memory.state_bytes(i))
-    return InvalidArgument("state `{}` has {} bytes, {} given", name, impl_->memory.state_bytes(i), source.size());
+    return InvalidArgument("state `{}` has {} bytes, {} given", name, impl_->memory.state_bytes(i),
+                           source.size());
   std::memcpy(impl_->memory.state(i), source.data(), source.size());
   return {};
 }
@@ -307,10 +319,12 @@ Status Session::ResetStates() {
 }
 
 Result<std::vector<std::byte>> Session::Snapshot() const {
-  if (impl_->needs_reset) return FailedPrecondition("snapshot: states are half-changed; reset or restore first");
+  if (impl_->needs_reset)
+    return FailedPrecondition("snapshot: states are half-changed; reset or restore first");
   std::vector<std::byte> bytes;
   for (size_t i = 0; i < impl_->memory.state_count(); ++i)
-    bytes.insert(bytes.end(), impl_->memory.state(i), impl_->memory.state(i) + impl_->memory.state_bytes(i));
+    bytes.insert(bytes.end(), impl_->memory.state(i),
+                 impl_->memory.state(i) + impl_->memory.state_bytes(i));
   return bytes;
 }
 
@@ -318,7 +332,8 @@ Status Session::Restore(std::span<const std::byte> snapshot) {
   size_t total = 0;
   for (size_t i = 0; i < impl_->memory.state_count(); ++i) total += impl_->memory.state_bytes(i);
   if (snapshot.size() != total)
-    return InvalidArgument("restore: the snapshot has {} bytes, the states {}", snapshot.size(), total);
+    return InvalidArgument("restore: the snapshot has {} bytes, the states {}", snapshot.size(),
+                           total);
   size_t at = 0;
   for (size_t i = 0; i < impl_->memory.state_count(); ++i) {
     std::memcpy(impl_->memory.state(i), snapshot.data() + at, impl_->memory.state_bytes(i));
@@ -349,7 +364,8 @@ Stats Session::stats() const {
   Stats stats = impl_->stats;
   stats.arena_reserved = impl_->memory.arena().size();
   stats.arena_resident = impl_->memory.arena().Resident();
-  stats.arena_live = impl_->binding.bound() ? PeakLiveBytes(impl_->plan, impl_->binding.block()) : 0;
+  stats.arena_live =
+      impl_->binding.bound() ? PeakLiveBytes(impl_->plan, impl_->binding.block()) : 0;
   return stats;
 }
 
@@ -379,8 +395,11 @@ void Session::ResetProfile() {
 
 Session::PlanReport Session::plan_report() const {
   const plan::Plan& plan = impl_->plan;
-  PlanReport report{.bytes = plan.arena_bytes, .lower_bound = plan.lower_bound, .steps = plan.steps.size(),
-                    .copies = plan.copies, .shape_instructions = plan.program.instruction_count()};
+  PlanReport report{.bytes = plan.arena_bytes,
+                    .lower_bound = plan.lower_bound,
+                    .steps = plan.steps.size(),
+                    .copies = plan.copies,
+                    .shape_instructions = plan.program.instruction_count()};
   for (const plan::Storage& s : plan.storages) report.slots += s.place == plan::Place::kArena;
   return report;
 }

@@ -23,7 +23,8 @@ std::shared_ptr<const Artifact> SmallModel(int64_t bound = 64) {
   GraphMaker m;
   sym::Expr s = m.Symbol("s0", 0, bound);
   ir::ValueId x = m.graph->AddInput("x", {DType::kF32, {s, m.Int(8)}});
-  ir::ValueId y = m.call.Emit(ops::kSoftmax, {m.Add(x, x)}, {{"dim", int64_t{1}}, {"all_masked", std::string("nan")}});
+  ir::ValueId y = m.call.Emit(ops::kSoftmax, {m.Add(x, x)},
+                              {{"dim", int64_t{1}}, {"all_masked", std::string("nan")}});
   m.Output("y", y);
   return m.Finish();
 }
@@ -37,8 +38,11 @@ std::shared_ptr<const Artifact> CountingModel() {
   m.graph->states[0].result =
       m.call.Binary(ir::PwOp::kAdd, m.call.Of(counter), m.call.Number(m.Int(1)));
   auto table = std::make_shared<std::vector<float>>(4 * 2, 1.0f);
-  ir::ValueId weight = m.graph->AddConstant({.name = "table", .dtype = DType::kF32, .dims = {4, 2},
-                                             .data = std::as_bytes(std::span(*table)), .owner = table});
+  ir::ValueId weight = m.graph->AddConstant({.name = "table",
+                                             .dtype = DType::kF32,
+                                             .dims = {4, 2},
+                                             .data = std::as_bytes(std::span(*table)),
+                                             .owner = table});
   m.Output("rows", m.call.Emit(ops::kEmbedding, {weight, ids}));
   return m.Finish();
 }
@@ -51,11 +55,16 @@ std::shared_ptr<const Artifact> CacheModel() {
   ir::ValueId ids = m.graph->AddInput("ids", {DType::kI64, {s}});
   ir::ValueId x = m.graph->AddInput("x", {DType::kF32, {s, m.Int(2)}});
   ir::ValueId cache = m.State("cache", DType::kF32, {8, 2});
-  ir::ValueId written = m.call.Emit(ops::kIndexPut, {cache, x, ids}, {{"axes", std::vector<int64_t>{0}}, {"accumulate", int64_t{0}}});
+  ir::ValueId written =
+      m.call.Emit(ops::kIndexPut, {cache, x, ids},
+                  {{"axes", std::vector<int64_t>{0}}, {"accumulate", int64_t{0}}});
   m.graph->states[0].result = written;
   auto table = std::make_shared<std::vector<float>>(4 * 2, 1.0f);
-  ir::ValueId weight = m.graph->AddConstant({.name = "table", .dtype = DType::kF32, .dims = {4, 2},
-                                             .data = std::as_bytes(std::span(*table)), .owner = table});
+  ir::ValueId weight = m.graph->AddConstant({.name = "table",
+                                             .dtype = DType::kF32,
+                                             .dims = {4, 2},
+                                             .data = std::as_bytes(std::span(*table)),
+                                             .owner = table});
   m.Output("sum", m.Add(m.call.Emit(ops::kEmbedding, {weight, ids}), x));
   return m.Finish();
 }
@@ -129,13 +138,15 @@ TEST_F(SessionTest, X2_ARefusedShapeNamesSymbolValueBoundAndInputAndChangesNothi
 
   Status status = session->Run({&large.ref, 1});
   EXPECT_EQ(status.code(), Code::kOutOfRange);
-  for (const char* part : {"`x`", "Ds0", "65", "64"}) EXPECT_THAT(status.message(), HasSubstr(part));
+  for (const char* part : {"`x`", "Ds0", "65", "64"})
+    EXPECT_THAT(status.message(), HasSubstr(part));
   EXPECT_FALSE(session->Run({&wide.ref, 1}).ok());
 
   auto wrong_rank = Floats({5, 8, 1});
   EXPECT_THAT(session->Bind({&wrong_rank.ref, 1}).message(), HasSubstr("rank 3"));
   auto wrong_dtype = Integers({5, 8}, std::vector<int64_t>(40));
-  EXPECT_THAT(session->Bind({&wrong_dtype.ref, 1}).message(), HasSubstr("is i64, the model takes f32"));
+  EXPECT_THAT(session->Bind({&wrong_dtype.ref, 1}).message(),
+              HasSubstr("is i64, the model takes f32"));
   EXPECT_THAT(session->Bind({}).message(), HasSubstr("0 inputs given, the model has 1"));
 
   EXPECT_EQ(session->output(0).dims, (std::vector<int64_t>{5, 8}));

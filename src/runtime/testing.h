@@ -24,13 +24,18 @@ struct GraphMaker {
     return table().Symbol({.name = name, .lo = lo, .hi = hi, .display = std::string("D") + name});
   }
   sym::Expr Int(int64_t v) { return table().Int(v); }
-  ir::ValueId Add(ir::ValueId a, ir::ValueId b) { return call.Binary(ir::PwOp::kAdd, call.Of(a), call.Of(b)); }
-  void Output(const char* name, ir::ValueId v) { graph->outputs.push_back({.name = name, .value = v}); }
+  ir::ValueId Add(ir::ValueId a, ir::ValueId b) {
+    return call.Binary(ir::PwOp::kAdd, call.Of(a), call.Of(b));
+  }
+  void Output(const char* name, ir::ValueId v) {
+    graph->outputs.push_back({.name = name, .value = v});
+  }
   ir::ValueId State(const char* name, DType dtype, std::vector<int64_t> dims) {
     size_t bytes = SizeOf(dtype);
     for (int64_t d : dims) bytes *= static_cast<size_t>(d);
     auto zeros = std::make_shared<std::vector<std::byte>>(bytes);
-    return graph->AddState({.name = name, .dtype = dtype, .dims = std::move(dims), .initial = *zeros, .owner = zeros});
+    return graph->AddState(
+        {.name = name, .dtype = dtype, .dims = std::move(dims), .initial = *zeros, .owner = zeros});
   }
   std::shared_ptr<const Artifact> Finish() {
     EXPECT_TRUE(call.ok()) << call.status().message();
@@ -40,9 +45,10 @@ struct GraphMaker {
   }
 };
 
-inline std::unique_ptr<Session> MakeSession(std::shared_ptr<const Artifact> artifact, SessionOptions options = {},
-                                            int threads = 2) {
-  auto session = Session::Create(std::move(artifact), MakeCpuBackend({.threads = threads}), options);
+inline std::unique_ptr<Session> MakeSession(std::shared_ptr<const Artifact> artifact,
+                                            SessionOptions options = {}, int threads = 2) {
+  auto session =
+      Session::Create(std::move(artifact), MakeCpuBackend({.threads = threads}), options);
   EXPECT_TRUE(session.ok()) << session.status().message();
   return *std::move(session);
 }
@@ -61,7 +67,8 @@ inline Owned<float> Floats(std::vector<int64_t> dims, float scale = 1) {
   size_t n = 1;
   for (int64_t d : dims) n *= static_cast<size_t>(d);
   std::vector<float> values(n);
-  for (size_t i = 0; i < n; ++i) values[i] = scale * static_cast<float>(static_cast<int>(i * 37 % 101) - 50) / 50;
+  for (size_t i = 0; i < n; ++i)
+    values[i] = scale * static_cast<float>(static_cast<int>(i * 37 % 101) - 50) / 50;
   return {DType::kF32, std::move(dims), std::move(values)};
 }
 

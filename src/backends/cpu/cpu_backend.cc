@@ -47,7 +47,8 @@ class CpuBackend : public Backend {
         .scratch =
             [threads](const ir::Graph& graph, const ir::Node& node) {
               const CpuKernel* kernel = FindKernel(*node.op);
-              return kernel && kernel->scratch ? kernel->scratch(graph, node, threads) : sym::Expr();
+              return kernel && kernel->scratch ? kernel->scratch(graph, node, threads)
+                                               : sym::Expr();
             },
     };
   }
@@ -56,7 +57,8 @@ class CpuBackend : public Backend {
     plan_ = &plan;
     if (!isa_.empty()) {
       auto isa = cpu::IsaFromName(isa_);
-      if (!isa || !cpu::SetIsa(*isa)) return Unsupported("this machine has no instruction set `{}`", isa_);
+      if (!isa || !cpu::SetIsa(*isa))
+        return Unsupported("this machine has no instruction set `{}`", isa_);
     }
     for (const plan::Step& step : plan.steps) {
       LoadedStep loaded;
@@ -72,8 +74,10 @@ class CpuBackend : public Backend {
               fmt::format("load: node `{}` ({})", graph.nodes[step.node].name, op.name));
         loaded.prepared = *std::move(prepared);
       }
-      for (const plan::Operand& operand : step.inputs) loaded.inputs.push_back(MakeView(graph, operand));
-      for (const plan::Operand& operand : step.outputs) loaded.outputs.push_back(MakeView(graph, operand));
+      for (const plan::Operand& operand : step.inputs)
+        loaded.inputs.push_back(MakeView(graph, operand));
+      for (const plan::Operand& operand : step.outputs)
+        loaded.outputs.push_back(MakeView(graph, operand));
       steps_.push_back(std::move(loaded));
     }
     return {};
@@ -87,8 +91,10 @@ class CpuBackend : public Backend {
         return Cancelled("cancelled before step {} of {}", i, plan_->steps.size());
       const plan::Step& step = plan_->steps[i];
       LoadedStep& loaded = steps_[i];
-      for (size_t k = 0; k < step.inputs.size(); ++k) Point(context, step.inputs[k], loaded.inputs[k]);
-      for (size_t k = 0; k < step.outputs.size(); ++k) Point(context, step.outputs[k], loaded.outputs[k]);
+      for (size_t k = 0; k < step.inputs.size(); ++k)
+        Point(context, step.inputs[k], loaded.inputs[k]);
+      for (size_t k = 0; k < step.outputs.size(); ++k)
+        Point(context, step.outputs[k], loaded.outputs[k]);
       const KernelArgs args{
           .inputs = loaded.inputs,
           .outputs = loaded.outputs,
@@ -101,7 +107,8 @@ class CpuBackend : public Backend {
       const auto start = context.times ? Clock::now() : Clock::time_point();
       LS_RETURN_IF_ERROR(loaded.kernel->run(args));
       if (context.times) {
-        context.times->us[i] += std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+        context.times->us[i] +=
+            std::chrono::duration<double, std::micro>(Clock::now() - start).count();
         ++context.times->calls[i];
       }
     }
@@ -115,7 +122,8 @@ class CpuBackend : public Backend {
     view.rank = operand.rank;
     if (operand.storage != plan::kNoStorage) {
       const plan::Storage& storage = plan_->storages[operand.storage];
-      if (storage.place == plan::Place::kConstant) view.layout = graph.constants[storage.index].layout;
+      if (storage.place == plan::Place::kConstant)
+        view.layout = graph.constants[storage.index].layout;
     }
     return view;
   }

@@ -24,12 +24,13 @@
 namespace liveshape::cpu {
 
 struct View {
-  std::byte* data = nullptr;      // first element (offset applied); null: absent optional input
+  std::byte* data = nullptr;  // first element (offset applied); null: absent optional input
   DType dtype = DType::kF32;
   int rank = 0;
   const int64_t* dims = nullptr;     // live, in the params block
   const int64_t* strides = nullptr;  // in elements
-  ir::ConstantLayout layout = ir::ConstantLayout::kPlain;  // of a constant; strides are void if packed
+  ir::ConstantLayout layout =
+      ir::ConstantLayout::kPlain;  // of a constant; strides are void if packed
 
   bool present() const { return data != nullptr; }
   int64_t numel() const {
@@ -38,13 +39,13 @@ struct View {
     return n;
   }
   template <typename T>
-  T* as() const { return reinterpret_cast<T*>(data); }
+  T* as() const {
+    return reinterpret_cast<T*>(data);
+  }
 };
 
 // What a kernel worked out once, at load, from its node (attributes, compiled programs). Immutable.
-struct Prepared {
-  virtual ~Prepared() = default;
-};
+struct Prepared { virtual ~Prepared() = default; };
 
 struct KernelArgs {
   std::span<const View> inputs;
@@ -52,10 +53,10 @@ struct KernelArgs {
   // The node's expressions at the live shape: those of its attributes in attribute order, flattened;
   // for a pointwise program its scalars. Which is which is known to `prepare`.
   std::span<const int64_t> params;
-  std::byte* scratch;             // `scratch` bytes at the live shape, 64-byte aligned
+  std::byte* scratch;  // `scratch` bytes at the live shape, 64-byte aligned
   ThreadPool& pool;
   const Prepared* prepared;
-  bool in_place;                  // output 0 shares the storage of the op's in_place_input
+  bool in_place;  // output 0 shares the storage of the op's in_place_input
 
   const View& in(size_t i) const { return inputs[i]; }
   const View& out(size_t i) const { return outputs[i]; }
@@ -68,7 +69,8 @@ struct CpuKernel {
   const ir::OpDef* op;
   Status (*run)(const KernelArgs& args);
   // Once, at load; a refusal (dtype, attribute) is an error naming what is not served. May be null.
-  Result<std::unique_ptr<Prepared>> (*prepare)(const ir::Graph& graph, const ir::Node& node) = nullptr;
+  Result<std::unique_ptr<Prepared>> (*prepare)(const ir::Graph& graph,
+                                               const ir::Node& node) = nullptr;
   // Bytes of scratch as an expression over the symbols (of any stage). Null: none. `threads` is the
   // pool's size.
   sym::Expr (*scratch)(const ir::Graph& graph, const ir::Node& node, int threads) = nullptr;

@@ -29,7 +29,8 @@ class Tensor {
   Tensor(DType dtype, std::vector<int64_t> dims, std::vector<int> order = {}, int64_t gap = 1,
          uint32_t zero_stride = 0)
       : dtype_(dtype), dims_(std::move(dims)), strides_(dims_.size()) {
-    if (order.empty()) for (size_t d = 0; d < dims_.size(); ++d) order.push_back(static_cast<int>(d));
+    if (order.empty())
+      for (size_t d = 0; d < dims_.size(); ++d) order.push_back(static_cast<int>(d));
     int64_t stride = gap;
     for (size_t i = order.size(); i-- > 0;) {
       const int d = order[i];
@@ -41,8 +42,11 @@ class Tensor {
   }
 
   View view() {
-    return {.data = bytes_.data(), .dtype = dtype_, .rank = static_cast<int>(dims_.size()),
-            .dims = dims_.data(), .strides = strides_.data()};
+    return {.data = bytes_.data(),
+            .dtype = dtype_,
+            .rank = static_cast<int>(dims_.size()),
+            .dims = dims_.data(),
+            .strides = strides_.data()};
   }
   DType dtype() const { return dtype_; }
   const std::vector<int64_t>& dims() const { return dims_; }
@@ -107,12 +111,14 @@ class Tensor {
   }
 
  private:
-  template <typename T> T Read(int64_t at) const {
+  template <typename T>
+  T Read(int64_t at) const {
     T v;
     std::memcpy(&v, bytes_.data() + at * sizeof(T), sizeof(T));
     return v;
   }
-  template <typename T> void Write(int64_t at, T v) {
+  template <typename T>
+  void Write(int64_t at, T v) {
     std::memcpy(bytes_.data() + at * sizeof(T), &v, sizeof(T));
   }
   DType dtype_;
@@ -121,8 +127,8 @@ class Tensor {
 };
 
 // Runs a kernel as the backend does: prepared once, scratch of the declared size, poisoned.
-inline Status RunKernel(const CpuKernel& kernel, ir::Attrs attrs, std::vector<Tensor*> inputs, Tensor& out,
-                        ThreadPool& pool, std::vector<int64_t> params = {}) {
+inline Status RunKernel(const CpuKernel& kernel, ir::Attrs attrs, std::vector<Tensor*> inputs,
+                        Tensor& out, ThreadPool& pool, std::vector<int64_t> params = {}) {
   ir::Graph graph;
   ir::Node node;
   auto type = [&](const Tensor& t) {
@@ -149,8 +155,12 @@ inline Status RunKernel(const CpuKernel& kernel, ir::Attrs attrs, std::vector<Te
   const auto base = reinterpret_cast<uintptr_t>(scratch.data());
   std::byte* aligned = scratch.data() + (64 - base % 64) % 64;
   const View result = out.view();
-  Status status = kernel.run({.inputs = views, .outputs = {&result, 1}, .params = params,
-                              .scratch = aligned, .pool = pool, .prepared = prepared.get(),
+  Status status = kernel.run({.inputs = views,
+                              .outputs = {&result, 1},
+                              .params = params,
+                              .scratch = aligned,
+                              .pool = pool,
+                              .prepared = prepared.get(),
                               .in_place = false});
   for (std::byte* p = aligned + bytes; p < scratch.data() + scratch.size(); ++p)
     EXPECT_EQ(*p, std::byte{0xff}) << "written beyond the declared scratch";

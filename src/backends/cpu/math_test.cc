@@ -34,7 +34,8 @@ std::vector<float> Apply(PwOp op, Isa isa, const std::vector<float>& x) {
 double UlpError(float y, double exact) {
   if (std::isnan(exact)) return std::isnan(y) ? 0 : 1e9;
   const float nearest = static_cast<float>(exact);
-  if (std::isinf(nearest)) return y == nearest ? 0 : std::fabs(y) == std::numeric_limits<float>::max() ? 1 : 1e9;
+  if (std::isinf(nearest))
+    return y == nearest ? 0 : std::fabs(y) == std::numeric_limits<float>::max() ? 1 : 1e9;
   const float magnitude = std::max(std::fabs(nearest), std::numeric_limits<float>::min());
   const double ulp = std::nextafter(magnitude, kInf) - static_cast<double>(magnitude);
   return std::fabs(y - exact) / ulp;
@@ -53,16 +54,18 @@ std::vector<float> AllMagnitudes() {
 struct Case {
   PwOp op;
   double (*exact)(double);
-  double ulp;                // of FMA targets; others may be 1 worse
-  float limit = kInf;        // |x| up to which this holds
+  double ulp;          // of FMA targets; others may be 1 worse
+  float limit = kInf;  // |x| up to which this holds
 };
 double SigmoidOf(double x) { return 1 / (1 + std::exp(-x)); }
 
 const Case kCases[] = {
-    {PwOp::kExp, std::exp, 1.5},     {PwOp::kExp2, std::exp2, 1.5},  {PwOp::kExpm1, std::expm1, 2.5},
-    {PwOp::kLog, std::log, 1.5},     {PwOp::kLog2, std::log2, 2.0},  {PwOp::kLog1p, std::log1p, 2.5},
-    {PwOp::kSin, std::sin, 2.0},     {PwOp::kCos, std::cos, 2.0},    {PwOp::kTan, std::tan, 1.5},
-    {PwOp::kTanh, std::tanh, 3.0},   {PwOp::kErf, std::erf, 1.5},    {PwOp::kSigmoid, SigmoidOf, 2.5, 88},
+    {PwOp::kExp, std::exp, 1.5},     {PwOp::kExp2, std::exp2, 1.5},
+    {PwOp::kExpm1, std::expm1, 2.5}, {PwOp::kLog, std::log, 1.5},
+    {PwOp::kLog2, std::log2, 2.0},   {PwOp::kLog1p, std::log1p, 2.5},
+    {PwOp::kSin, std::sin, 2.0},     {PwOp::kCos, std::cos, 2.0},
+    {PwOp::kTan, std::tan, 1.5},     {PwOp::kTanh, std::tanh, 3.0},
+    {PwOp::kErf, std::erf, 1.5},     {PwOp::kSigmoid, SigmoidOf, 2.5, 88},
 };
 
 TEST(Math, ErrorInUlp) {
@@ -80,36 +83,41 @@ TEST(Math, ErrorInUlp) {
       }
       if (std::getenv("LS_PRINT_ERRORS"))
         std::printf("%-10s %-9s %.2f ulp at %g\n", ir::Name(c.op), Name(isa), worst, at);
-      EXPECT_LE(worst, c.ulp + (fused ? 0 : 1)) << ir::Name(c.op) << " " << Name(isa) << " at " << at;
+      EXPECT_LE(worst, c.ulp + (fused ? 0 : 1))
+          << ir::Name(c.op) << " " << Name(isa) << " at " << at;
     }
   }
 }
 
 TEST(Math, Edges) {
-  struct Edge { PwOp op; float x, y; };
+  struct Edge {
+    PwOp op;
+    float x, y;
+  };
   const Edge edges[] = {
-      {PwOp::kExp, -kInf, 0},      {PwOp::kExp, kInf, kInf},      {PwOp::kExp, -104, 0},
-      {PwOp::kExp, -103, 1.4e-45f}, {PwOp::kExp, 88.73f, kInf},    {PwOp::kExp, kNaN, kNaN},
-      {PwOp::kLog, 0, -kInf},      {PwOp::kLog, -0.0f, -kInf},    {PwOp::kLog, -1, kNaN},
-      {PwOp::kLog, kInf, kInf},    {PwOp::kLog, kNaN, kNaN},      {PwOp::kLog2, 1, 0},
-      {PwOp::kLog2, 8, 3},         {PwOp::kLog2, 0, -kInf},       {PwOp::kLog1p, -1, -kInf},
-      {PwOp::kLog1p, kInf, kInf},  {PwOp::kLog1p, -2, kNaN},      {PwOp::kExpm1, -kInf, -1},
-      {PwOp::kExpm1, kInf, kInf},  {PwOp::kTanh, kInf, 1},        {PwOp::kTanh, -kInf, -1},
-      {PwOp::kTanh, kNaN, kNaN},   {PwOp::kErf, kInf, 1},         {PwOp::kErf, -kInf, -1},
-      {PwOp::kErf, kNaN, kNaN},    {PwOp::kSin, kInf, kNaN},      {PwOp::kCos, kNaN, kNaN},
-      {PwOp::kSigmoid, -kInf, 0},  {PwOp::kSigmoid, kInf, 1},     {PwOp::kSilu, -kInf, kNaN},
-      {PwOp::kRelu, kNaN, kNaN},   {PwOp::kRelu, -kInf, 0},       {PwOp::kSign, kNaN, 0},
-      {PwOp::kSign, -2.5f, -1},    {PwOp::kRound, 0.5f, 0},       {PwOp::kRound, 2.5f, 2},
-      {PwOp::kRound, 1e10f, 1e10f}, {PwOp::kRound, kNaN, kNaN},    {PwOp::kFloor, -0.5f, -1},
-      {PwOp::kFloor, kInf, kInf},  {PwOp::kTrunc, -1.5f, -1},     {PwOp::kCeil, 1e-45f, 1},
-      {PwOp::kSqrt, -1, kNaN},     {PwOp::kRsqrt, 0, kInf},       {PwOp::kReciprocal, -0.0f, -kInf},
-      {PwOp::kGelu, -kInf, kNaN},  {PwOp::kGelu, 0, 0},           {PwOp::kGeluTanh, kInf, kInf},
+      {PwOp::kExp, -kInf, 0},       {PwOp::kExp, kInf, kInf},   {PwOp::kExp, -104, 0},
+      {PwOp::kExp, -103, 1.4e-45f}, {PwOp::kExp, 88.73f, kInf}, {PwOp::kExp, kNaN, kNaN},
+      {PwOp::kLog, 0, -kInf},       {PwOp::kLog, -0.0f, -kInf}, {PwOp::kLog, -1, kNaN},
+      {PwOp::kLog, kInf, kInf},     {PwOp::kLog, kNaN, kNaN},   {PwOp::kLog2, 1, 0},
+      {PwOp::kLog2, 8, 3},          {PwOp::kLog2, 0, -kInf},    {PwOp::kLog1p, -1, -kInf},
+      {PwOp::kLog1p, kInf, kInf},   {PwOp::kLog1p, -2, kNaN},   {PwOp::kExpm1, -kInf, -1},
+      {PwOp::kExpm1, kInf, kInf},   {PwOp::kTanh, kInf, 1},     {PwOp::kTanh, -kInf, -1},
+      {PwOp::kTanh, kNaN, kNaN},    {PwOp::kErf, kInf, 1},      {PwOp::kErf, -kInf, -1},
+      {PwOp::kErf, kNaN, kNaN},     {PwOp::kSin, kInf, kNaN},   {PwOp::kCos, kNaN, kNaN},
+      {PwOp::kSigmoid, -kInf, 0},   {PwOp::kSigmoid, kInf, 1},  {PwOp::kSilu, -kInf, kNaN},
+      {PwOp::kRelu, kNaN, kNaN},    {PwOp::kRelu, -kInf, 0},    {PwOp::kSign, kNaN, 0},
+      {PwOp::kSign, -2.5f, -1},     {PwOp::kRound, 0.5f, 0},    {PwOp::kRound, 2.5f, 2},
+      {PwOp::kRound, 1e10f, 1e10f}, {PwOp::kRound, kNaN, kNaN}, {PwOp::kFloor, -0.5f, -1},
+      {PwOp::kFloor, kInf, kInf},   {PwOp::kTrunc, -1.5f, -1},  {PwOp::kCeil, 1e-45f, 1},
+      {PwOp::kSqrt, -1, kNaN},      {PwOp::kRsqrt, 0, kInf},    {PwOp::kReciprocal, -0.0f, -kInf},
+      {PwOp::kGelu, -kInf, kNaN},   {PwOp::kGelu, 0, 0},        {PwOp::kGeluTanh, kInf, kInf},
   };
   for (Isa isa : AvailableIsas()) {
     for (const Edge& e : edges) {
       const float y = Apply(e.op, isa, {e.x})[0];
       const bool same = std::isnan(e.y) ? std::isnan(y) : y == e.y;
-      EXPECT_TRUE(same) << ir::Name(e.op) << "(" << e.x << ") = " << y << ", not " << e.y << " on " << Name(isa);
+      EXPECT_TRUE(same) << ir::Name(e.op) << "(" << e.x << ") = " << y << ", not " << e.y << " on "
+                        << Name(isa);
     }
   }
 }
@@ -157,7 +165,8 @@ TEST(Math, Halves) {
         const float middle = 0.5f * (one + next);
         const float probes[2] = {middle, std::nextafter(middle, next)};
         uint16_t rounded[2];
-        for (int k = 0; k < 2; ++k) rounded[k] = brain ? BF16FromF32(probes[k]) : F16FromF32(probes[k]);
+        for (int k = 0; k < 2; ++k)
+          rounded[k] = brain ? BF16FromF32(probes[k]) : F16FromF32(probes[k]);
         ASSERT_EQ(rounded[0], (bits[i] & 1) ? bits[i] + 1 : bits[i]);
         ASSERT_EQ(rounded[1], bits[i] + 1);
         uint16_t vector[2];

@@ -24,7 +24,9 @@ using testing::Tensor;
 
 int64_t Bits(double v) { return std::bit_cast<int64_t>(v); }
 ir::Attrs Attrs(PointwiseProgram program) { return {{"program", std::move(program)}}; }
-PwInstr Load(int64_t input, DType t = DType::kF32) { return {.op = PwOp::kLoad, .dtype = t, .imm = input}; }
+PwInstr Load(int64_t input, DType t = DType::kF32) {
+  return {.op = PwOp::kLoad, .dtype = t, .imm = input};
+}
 PwInstr Const(double v, DType t = DType::kF32) {
   return {.op = PwOp::kConst, .dtype = t, .imm = IsFloat(t) ? Bits(v) : static_cast<int64_t>(v)};
 }
@@ -34,8 +36,9 @@ PwInstr Op(PwOp op, uint32_t a, uint32_t b = 0, uint32_t c = 0, DType t = DType:
 
 // silu(a) * b + 0.5 over every size from 1 to 67 and around tile boundaries.
 TEST(Pointwise, FusedChainAtOddSizes) {
-  const PointwiseProgram program{{Load(0), Op(PwOp::kSilu, 0), Load(1), Op(PwOp::kMul, 1, 2), Const(0.5),
-                                  Op(PwOp::kAdd, 3, 4)}, {}};
+  const PointwiseProgram program{{Load(0), Op(PwOp::kSilu, 0), Load(1), Op(PwOp::kMul, 1, 2),
+                                  Const(0.5), Op(PwOp::kAdd, 3, 4)},
+                                 {}};
   std::vector<int64_t> sizes = {0, 1023, 1024, 1025, 5000, 70001};
   for (int64_t n = 1; n <= 67; ++n) sizes.push_back(n);
   for (int64_t n : sizes) {
@@ -44,34 +47,42 @@ TEST(Pointwise, FusedChainAtOddSizes) {
     ForEachIsa(kPointwiseKernel, Attrs(program), {&a, &b}, out, [&](const Tensor& y) {
       for (int64_t i = 0; i < n; ++i) {
         const double x = a.Get(i);
-        ASSERT_TRUE(Close(y.Get(i), x / (1 + std::exp(-x)) * b.Get(i) + 0.5, 1e-6)) << n << " at " << i;
+        ASSERT_TRUE(Close(y.Get(i), x / (1 + std::exp(-x)) * b.Get(i) + 0.5, 1e-6))
+            << n << " at " << i;
       }
     });
   }
 }
 
 TEST(Pointwise, AnyStrides) {
-  const PointwiseProgram program{{Load(0), Load(1), Load(2), Op(PwOp::kSub, 0, 1), Op(PwOp::kMul, 3, 2)}, {}};
-  for (std::vector<int64_t> dims : {std::vector<int64_t>{3, 5, 7}, {2, 1, 600}, {4, 33, 1030}, {0, 5, 2}, {2, 3, 1}}) {
-    Tensor a(DType::kF32, dims, {2, 0, 1}), b(DType::kF32, dims, {0, 1, 2}, 3), c(DType::kF32, dims, {}, 1, 0b101);
+  const PointwiseProgram program{
+      {Load(0), Load(1), Load(2), Op(PwOp::kSub, 0, 1), Op(PwOp::kMul, 3, 2)}, {}};
+  for (std::vector<int64_t> dims :
+       {std::vector<int64_t>{3, 5, 7}, {2, 1, 600}, {4, 33, 1030}, {0, 5, 2}, {2, 3, 1}}) {
+    Tensor a(DType::kF32, dims, {2, 0, 1}), b(DType::kF32, dims, {0, 1, 2}, 3),
+        c(DType::kF32, dims, {}, 1, 0b101);
     a.Fill(1), b.Fill(2), c.Fill(3);
-    ForEachIsa(kPointwiseKernel, Attrs(program), {&a, &b, &c}, Tensor(DType::kF32, dims), [&](const Tensor& y) {
-      for (int64_t i = 0; i < y.numel(); ++i) {
-        const float difference = static_cast<float>(a.Get(i)) - static_cast<float>(b.Get(i));
-        ASSERT_EQ(y.Get(i), difference * static_cast<float>(c.Get(i))) << i;
-      }
-    });
+    ForEachIsa(kPointwiseKernel, Attrs(program), {&a, &b, &c}, Tensor(DType::kF32, dims),
+               [&](const Tensor& y) {
+                 for (int64_t i = 0; i < y.numel(); ++i) {
+                   const float difference =
+                       static_cast<float>(a.Get(i)) - static_cast<float>(b.Get(i));
+                   ASSERT_EQ(y.Get(i), difference * static_cast<float>(c.Get(i))) << i;
+                 }
+               });
   }
 }
 
 TEST(Pointwise, RankNineAndScalar) {
   const PointwiseProgram program{{Load(0), Op(PwOp::kNeg, 0)}, {}};
-  Tensor x(DType::kF32, {2, 1, 3, 2, 1, 2, 3, 2, 2}, {8, 7, 6, 5, 4, 3, 2, 1, 0}), scalar(DType::kF32, {});
+  Tensor x(DType::kF32, {2, 1, 3, 2, 1, 2, 3, 2, 2}, {8, 7, 6, 5, 4, 3, 2, 1, 0}),
+      scalar(DType::kF32, {});
   x.Fill(4), scalar.Fill(5);
   for (Tensor* in : {&x, &scalar}) {
-    ForEachIsa(kPointwiseKernel, Attrs(program), {in}, Tensor(DType::kF32, in->dims()), [&](const Tensor& y) {
-      for (int64_t i = 0; i < y.numel(); ++i) ASSERT_EQ(y.Get(i), -in->Get(i));
-    });
+    ForEachIsa(kPointwiseKernel, Attrs(program), {in}, Tensor(DType::kF32, in->dims()),
+               [&](const Tensor& y) {
+                 for (int64_t i = 0; i < y.numel(); ++i) ASSERT_EQ(y.Get(i), -in->Get(i));
+               });
   }
 }
 
@@ -81,16 +92,21 @@ TEST(Pointwise, IotaScalarConst) {
                             {.op = PwOp::kScalar, .dtype = DType::kI64, .imm = 0},
                             Op(PwOp::kMul, 0, 1, 0, DType::kI64),
                             {.op = PwOp::kIota, .dtype = DType::kI64, .imm = 2},
-                            Op(PwOp::kAdd, 2, 3, 0, DType::kI64)}, {}};
+                            Op(PwOp::kAdd, 2, 3, 0, DType::kI64)},
+                           {}};
   ir::Graph graph;  // owns the scalar's expression
   program.scalars.push_back(graph.table().Int(7));
-  ForEachIsa(kPointwiseKernel, Attrs(program), {}, Tensor(DType::kI64, {37, 3, 41}), [&](const Tensor& y) {
-    for (int64_t i = 0; i < y.numel(); ++i) ASSERT_EQ(y.GetInt(i), i / 123 * 1000000007 + i % 41);
-  }, {1000000007});
+  ForEachIsa(kPointwiseKernel, Attrs(program), {}, Tensor(DType::kI64, {37, 3, 41}),
+             [&](const Tensor& y) {
+               for (int64_t i = 0; i < y.numel(); ++i)
+                 ASSERT_EQ(y.GetInt(i), i / 123 * 1000000007 + i % 41);
+             },
+             {1000000007});
   const PointwiseProgram ones{{Const(1.5, DType::kBF16)}, {}};
-  ForEachIsa(kPointwiseKernel, Attrs(ones), {}, Tensor(DType::kBF16, {3, 700}), [&](const Tensor& y) {
-    for (int64_t i = 0; i < y.numel(); ++i) ASSERT_EQ(y.Get(i), 1.5);
-  });
+  ForEachIsa(kPointwiseKernel, Attrs(ones), {}, Tensor(DType::kBF16, {3, 700}),
+             [&](const Tensor& y) {
+               for (int64_t i = 0; i < y.numel(); ++i) ASSERT_EQ(y.Get(i), 1.5);
+             });
 }
 
 // f16 and bf16 are rounded at each instruction, as torch's eager ops do.
@@ -100,24 +116,33 @@ TEST(Pointwise, HalvesRoundAtEachStep) {
       const float f = static_cast<float>(v);
       return t == DType::kF16 ? F32FromF16(F16FromF32(f)) : F32FromBF16(BF16FromF32(f));
     };
-    const PointwiseProgram program{{Load(0, t), Load(1, t), Op(PwOp::kMul, 0, 1, 0, t), Op(PwOp::kAdd, 2, 0, 0, t),
-                                    Const(3.3, t), Op(PwOp::kMul, 3, 4, 0, t)}, {}};
+    const PointwiseProgram program{
+        {Load(0, t), Load(1, t), Op(PwOp::kMul, 0, 1, 0, t), Op(PwOp::kAdd, 2, 0, 0, t),
+         Const(3.3, t), Op(PwOp::kMul, 3, 4, 0, t)},
+        {}};
     Tensor a(t, {5, 211}), b(t, {5, 211}, {1, 0});
     a.Fill(1), b.Fill(2);
-    ForEachIsa(kPointwiseKernel, Attrs(program), {&a, &b}, Tensor(t, {5, 211}), [&](const Tensor& y) {
-      for (int64_t i = 0; i < y.numel(); ++i) {
-        const float product = round(a.Get(i) * b.Get(i)), sum = round(product + static_cast<float>(a.Get(i)));
-        ASSERT_EQ(y.Get(i), round(sum * round(3.3))) << i;
-      }
-    });
+    ForEachIsa(kPointwiseKernel, Attrs(program), {&a, &b}, Tensor(t, {5, 211}),
+               [&](const Tensor& y) {
+                 for (int64_t i = 0; i < y.numel(); ++i) {
+                   const float product = round(a.Get(i) * b.Get(i)),
+                               sum = round(product + static_cast<float>(a.Get(i)));
+                   ASSERT_EQ(y.Get(i), round(sum * round(3.3))) << i;
+                 }
+               });
     const PointwiseProgram widened{{Load(0, t), Op(PwOp::kCast, 0), Op(PwOp::kExp, 1)}, {}};
-    ForEachIsa(kPointwiseKernel, Attrs(widened), {&a}, Tensor(DType::kF32, {5, 211}), [&](const Tensor& y) {
-      for (int64_t i = 0; i < y.numel(); ++i) ASSERT_TRUE(Close(y.Get(i), std::exp(a.Get(i)), 1e-6));
-    });
+    ForEachIsa(kPointwiseKernel, Attrs(widened), {&a}, Tensor(DType::kF32, {5, 211}),
+               [&](const Tensor& y) {
+                 for (int64_t i = 0; i < y.numel(); ++i)
+                   ASSERT_TRUE(Close(y.Get(i), std::exp(a.Get(i)), 1e-6));
+               });
   }
 }
 
-struct Binary { PwOp op; double a, b, y; };
+struct Binary {
+  PwOp op;
+  double a, b, y;
+};
 
 void CheckBinary(const std::vector<Binary>& cases, DType t) {
   for (const Binary& c : cases) {
@@ -126,49 +151,82 @@ void CheckBinary(const std::vector<Binary>& cases, DType t) {
     const PointwiseProgram program{{Load(0, t), Load(1, t), Op(c.op, 0, 1, 0, result)}, {}};
     Tensor a(t, {19}), b(t, {19});
     for (int64_t i = 0; i < 19; ++i) {
-      if (IsFloat(t)) a.Set(i, c.a), b.Set(i, c.b);
-      else a.SetInt(i, static_cast<int64_t>(c.a)), b.SetInt(i, static_cast<int64_t>(c.b));
+      if (IsFloat(t))
+        a.Set(i, c.a), b.Set(i, c.b);
+      else
+        a.SetInt(i, static_cast<int64_t>(c.a)), b.SetInt(i, static_cast<int64_t>(c.b));
     }
-    ForEachIsa(kPointwiseKernel, Attrs(program), {&a, &b}, Tensor(result, {19}), [&](const Tensor& y) {
-      for (int64_t i = 0; i < 19; ++i)
-        ASSERT_TRUE(Close(y.Get(i), c.y, 0)) << ir::Name(c.op) << "(" << c.a << ", " << c.b << ") = " << y.Get(i)
-                                             << ", not " << c.y << " in " << Name(t);
-    });
+    ForEachIsa(kPointwiseKernel, Attrs(program), {&a, &b}, Tensor(result, {19}),
+               [&](const Tensor& y) {
+                 for (int64_t i = 0; i < 19; ++i)
+                   ASSERT_TRUE(Close(y.Get(i), c.y, 0))
+                       << ir::Name(c.op) << "(" << c.a << ", " << c.b << ") = " << y.Get(i)
+                       << ", not " << c.y << " in " << Name(t);
+               });
   }
 }
 
 TEST(Pointwise, FloatEdges) {
   const std::vector<Binary> cases = {
-      {PwOp::kFloorDiv, 7, 2, 3},   {PwOp::kFloorDiv, -7, 2, -4},   {PwOp::kFloorDiv, 7, -2, -4},
-      {PwOp::kFloorDiv, 5, 0, kInf}, {PwOp::kFloorDiv, kInf, 2, kNaN}, {PwOp::kFloorDiv, -5, kInf, -1},
-      {PwOp::kRemainder, -7, 2, 1}, {PwOp::kRemainder, 7, -2, -1},  {PwOp::kRemainder, 5, 0, kNaN},
-      {PwOp::kRemainder, -5, kInf, kInf}, {PwOp::kFmod, -7, 2, -1}, {PwOp::kFmod, 5, kInf, 5},
-      {PwOp::kTruncDiv, -7, 2, -3}, {PwOp::kTruncDiv, kInf, 2, kInf},
-      {PwOp::kMin, kNaN, 1, kNaN},  {PwOp::kMin, 1, kNaN, kNaN},    {PwOp::kMax, kNaN, 1, kNaN},
-      {PwOp::kMax, 1, kNaN, kNaN},  {PwOp::kMax, -kInf, 2, 2},      {PwOp::kMin, kInf, 2, 2},
-      {PwOp::kEq, kNaN, kNaN, 0},   {PwOp::kNe, kNaN, kNaN, 1},     {PwOp::kLe, 1, kNaN, 0},
-      {PwOp::kGt, kInf, 1, 1},      {PwOp::kGe, 2, 2, 1},           {PwOp::kLt, 2, 2, 0},
-      {PwOp::kDiv, 1, 0, kInf},     {PwOp::kDiv, 0, 0, kNaN},       {PwOp::kPow, 2, 10, 1024},
+      {PwOp::kFloorDiv, 7, 2, 3},
+      {PwOp::kFloorDiv, -7, 2, -4},
+      {PwOp::kFloorDiv, 7, -2, -4},
+      {PwOp::kFloorDiv, 5, 0, kInf},
+      {PwOp::kFloorDiv, kInf, 2, kNaN},
+      {PwOp::kFloorDiv, -5, kInf, -1},
+      {PwOp::kRemainder, -7, 2, 1},
+      {PwOp::kRemainder, 7, -2, -1},
+      {PwOp::kRemainder, 5, 0, kNaN},
+      {PwOp::kRemainder, -5, kInf, kInf},
+      {PwOp::kFmod, -7, 2, -1},
+      {PwOp::kFmod, 5, kInf, 5},
+      {PwOp::kTruncDiv, -7, 2, -3},
+      {PwOp::kTruncDiv, kInf, 2, kInf},
+      {PwOp::kMin, kNaN, 1, kNaN},
+      {PwOp::kMin, 1, kNaN, kNaN},
+      {PwOp::kMax, kNaN, 1, kNaN},
+      {PwOp::kMax, 1, kNaN, kNaN},
+      {PwOp::kMax, -kInf, 2, 2},
+      {PwOp::kMin, kInf, 2, 2},
+      {PwOp::kEq, kNaN, kNaN, 0},
+      {PwOp::kNe, kNaN, kNaN, 1},
+      {PwOp::kLe, 1, kNaN, 0},
+      {PwOp::kGt, kInf, 1, 1},
+      {PwOp::kGe, 2, 2, 1},
+      {PwOp::kLt, 2, 2, 0},
+      {PwOp::kDiv, 1, 0, kInf},
+      {PwOp::kDiv, 0, 0, kNaN},
+      {PwOp::kPow, 2, 10, 1024},
   };
   for (DType t : {DType::kF32, DType::kF64, DType::kF16}) CheckBinary(cases, t);
 }
 
 TEST(Pointwise, IntegerSemantics) {
   const std::vector<Binary> cases = {
-      {PwOp::kFloorDiv, 7, 2, 3},   {PwOp::kFloorDiv, -7, 2, -4},  {PwOp::kFloorDiv, 7, -2, -4},
-      {PwOp::kFloorDiv, -7, -2, 3}, {PwOp::kTruncDiv, -7, 2, -3},  {PwOp::kRemainder, -7, -3, -1},
-      {PwOp::kRemainder, 7, -3, -2}, {PwOp::kRemainder, -7, 3, 2}, {PwOp::kFmod, -7, 3, -1},
-      {PwOp::kPow, 3, 4, 81},       {PwOp::kPow, -1, -3, -1},      {PwOp::kPow, 2, -1, 0},
-      {PwOp::kPow, 0, 0, 1},        {PwOp::kShiftLeft, 5, 2, 20},  {PwOp::kShiftLeft, 5, 64, 0},
-      {PwOp::kShiftLeft, 3, -1, 0}, {PwOp::kShiftRight, -5, 64, -1}, {PwOp::kShiftRight, -5, 1, -3},
-      {PwOp::kAnd, 6, 3, 2},        {PwOp::kOr, 6, 3, 7},          {PwOp::kXor, 6, 3, 5},
-      {PwOp::kMin, -2, 3, -2},      {PwOp::kMax, -2, 3, 3},        {PwOp::kLt, -2, 3, 1},
-      {PwOp::kSub, 3, 5, -2},       {PwOp::kMul, -3, 5, -15},
+      {PwOp::kFloorDiv, 7, 2, 3},      {PwOp::kFloorDiv, -7, 2, -4},
+      {PwOp::kFloorDiv, 7, -2, -4},    {PwOp::kFloorDiv, -7, -2, 3},
+      {PwOp::kTruncDiv, -7, 2, -3},    {PwOp::kRemainder, -7, -3, -1},
+      {PwOp::kRemainder, 7, -3, -2},   {PwOp::kRemainder, -7, 3, 2},
+      {PwOp::kFmod, -7, 3, -1},        {PwOp::kPow, 3, 4, 81},
+      {PwOp::kPow, -1, -3, -1},        {PwOp::kPow, 2, -1, 0},
+      {PwOp::kPow, 0, 0, 1},           {PwOp::kShiftLeft, 5, 2, 20},
+      {PwOp::kShiftLeft, 5, 64, 0},    {PwOp::kShiftLeft, 3, -1, 0},
+      {PwOp::kShiftRight, -5, 64, -1}, {PwOp::kShiftRight, -5, 1, -3},
+      {PwOp::kAnd, 6, 3, 2},           {PwOp::kOr, 6, 3, 7},
+      {PwOp::kXor, 6, 3, 5},           {PwOp::kMin, -2, 3, -2},
+      {PwOp::kMax, -2, 3, 3},          {PwOp::kLt, -2, 3, 1},
+      {PwOp::kSub, 3, 5, -2},          {PwOp::kMul, -3, 5, -15},
   };
   for (DType t : {DType::kI64, DType::kI32, DType::kI16, DType::kI8}) CheckBinary(cases, t);
-  CheckBinary({{PwOp::kSub, 3, 5, 254}, {PwOp::kFloorDiv, 200, 3, 66}, {PwOp::kAdd, 250, 10, 4}}, DType::kU8);
-  CheckBinary({{PwOp::kAdd, 1, 1, 1}, {PwOp::kMul, 1, 0, 0}, {PwOp::kXor, 1, 1, 0}, {PwOp::kLt, 0, 1, 1},
-               {PwOp::kMin, 1, 0, 0}, {PwOp::kMax, 1, 0, 1}}, DType::kBool);
+  CheckBinary({{PwOp::kSub, 3, 5, 254}, {PwOp::kFloorDiv, 200, 3, 66}, {PwOp::kAdd, 250, 10, 4}},
+              DType::kU8);
+  CheckBinary({{PwOp::kAdd, 1, 1, 1},
+               {PwOp::kMul, 1, 0, 0},
+               {PwOp::kXor, 1, 1, 0},
+               {PwOp::kLt, 0, 1, 1},
+               {PwOp::kMin, 1, 0, 0},
+               {PwOp::kMax, 1, 0, 1}},
+              DType::kBool);
 }
 
 TEST(Pointwise, WraparoundIsExact) {
@@ -177,15 +235,18 @@ TEST(Pointwise, WraparoundIsExact) {
     const DType t = DType::kI64;
     Tensor x(t, {1}), y(t, {1}), out(t, {1});
     x.SetInt(0, a), y.SetInt(0, b);
-    EXPECT_TRUE(RunKernel(kPointwiseKernel, Attrs({{Load(0, t), Load(1, t), Op(op, 0, 1, 0, t)}, {}}), {&x, &y}, out,
-                          PoolOf(1)).ok());
+    EXPECT_TRUE(RunKernel(kPointwiseKernel,
+                          Attrs({{Load(0, t), Load(1, t), Op(op, 0, 1, 0, t)}, {}}), {&x, &y}, out,
+                          PoolOf(1))
+                    .ok());
     return out.GetInt(0);
   };
   EXPECT_EQ(run(PwOp::kTruncDiv, kLeast, -1), kLeast);
   EXPECT_EQ(run(PwOp::kFloorDiv, kLeast, -1), kLeast);
   EXPECT_EQ(run(PwOp::kRemainder, kLeast, -1), 0);
   EXPECT_EQ(run(PwOp::kFmod, kLeast, -1), 0);
-  EXPECT_EQ(run(PwOp::kMul, 3037000500, 3037000500), static_cast<int64_t>(3037000500ull * 3037000500ull));
+  EXPECT_EQ(run(PwOp::kMul, 3037000500, 3037000500),
+            static_cast<int64_t>(3037000500ull * 3037000500ull));
   EXPECT_EQ(run(PwOp::kAdd, std::numeric_limits<int64_t>::max(), 1), kLeast);
   EXPECT_EQ(run(PwOp::kPow, 3, 45), 2833654757305440083 + 0);
   EXPECT_EQ(run(PwOp::kAdd, (1ll << 53) + 1, 0), (1ll << 53) + 1);
@@ -197,8 +258,9 @@ TEST(Pointwise, DivisionByZeroIsAnError) {
       Tensor a(t, {3000}), b(t, {3000}), out(t, {3000});
       for (int64_t i = 0; i < 3000; ++i) a.SetInt(i, 1), b.SetInt(i, i != 2900);
       for (int threads : {1, 2}) {
-        Status s = RunKernel(kPointwiseKernel, Attrs({{Load(0, t), Load(1, t), Op(op, 0, 1, 0, t)}, {}}), {&a, &b},
-                             out, PoolOf(threads));
+        Status s =
+            RunKernel(kPointwiseKernel, Attrs({{Load(0, t), Load(1, t), Op(op, 0, 1, 0, t)}, {}}),
+                      {&a, &b}, out, PoolOf(threads));
         EXPECT_FALSE(s.ok());
         EXPECT_EQ(s.message(), "integer division by zero");
       }
@@ -210,35 +272,45 @@ TEST(Pointwise, Casts) {
   auto run = [&](DType from, DType to, double v) {
     Tensor x(from, {9}), out(to, {9});
     for (int64_t i = 0; i < 9; ++i) x.Set(i, v);
-    EXPECT_TRUE(RunKernel(kPointwiseKernel, Attrs({{Load(0, from), Op(PwOp::kCast, 0, 0, 0, to)}, {}}), {&x}, out,
-                          PoolOf(1)).ok());
+    EXPECT_TRUE(RunKernel(kPointwiseKernel,
+                          Attrs({{Load(0, from), Op(PwOp::kCast, 0, 0, 0, to)}, {}}), {&x}, out,
+                          PoolOf(1))
+                    .ok());
     for (int64_t i = 1; i < 9; ++i) EXPECT_TRUE(Close(out.Get(i), out.Get(0), 0));
     return out.Get(0);
   };
   EXPECT_EQ(run(DType::kF32, DType::kI64, -2.9), -2);
-  EXPECT_EQ(run(DType::kF32, DType::kI64, kNaN), static_cast<double>(std::numeric_limits<int64_t>::min()));
+  EXPECT_EQ(run(DType::kF32, DType::kI64, kNaN),
+            static_cast<double>(std::numeric_limits<int64_t>::min()));
   EXPECT_EQ(run(DType::kF32, DType::kI32, 3e10), -2147483648.0);
   EXPECT_EQ(run(DType::kF32, DType::kI8, 300), 44);
   EXPECT_EQ(run(DType::kF32, DType::kU8, -1), 255);
   EXPECT_EQ(run(DType::kF32, DType::kBool, kNaN), 1);
   EXPECT_EQ(run(DType::kF32, DType::kBool, 0), 0);
   EXPECT_EQ(run(DType::kF64, DType::kF16, 0.1), F32FromF16(F16FromF32(0.1f)));
-  EXPECT_EQ(run(DType::kF16, DType::kBF16, 0.1), F32FromBF16(BF16FromF32(F32FromF16(F16FromF32(0.1f)))));
+  EXPECT_EQ(run(DType::kF16, DType::kBF16, 0.1),
+            F32FromBF16(BF16FromF32(F32FromF16(F16FromF32(0.1f)))));
   EXPECT_EQ(run(DType::kI64, DType::kF32, 16777217), 16777216);
   EXPECT_EQ(run(DType::kBool, DType::kI32, 1), 1);
   EXPECT_EQ(run(DType::kI32, DType::kI8, 200), -56);
 }
 
 TEST(Pointwise, WhereIsAPredicate) {
-  for (DType t : {DType::kF32, DType::kF16, DType::kF64, DType::kI64, DType::kI32, DType::kI16, DType::kBool}) {
-    const PointwiseProgram program{{Load(0, DType::kBool), Load(1, t), Load(2, t), Op(PwOp::kWhere, 0, 1, 2, t)}, {}};
+  for (DType t : {DType::kF32, DType::kF16, DType::kF64, DType::kI64, DType::kI32, DType::kI16,
+                  DType::kBool}) {
+    const PointwiseProgram program{
+        {Load(0, DType::kBool), Load(1, t), Load(2, t), Op(PwOp::kWhere, 0, 1, 2, t)}, {}};
     Tensor c(DType::kBool, {4, 67}), a(t, {4, 67}, {1, 0}), b(t, {4, 67}, {}, 1, 0b01);
     for (int64_t i = 0; i < c.numel(); ++i) c.SetInt(i, i % 3 == 0);
     a.Fill(1, 0, 9), b.Fill(2, 0, 9);
-    if (IsFloat(t)) for (int64_t i = 0; i < a.numel(); ++i) if (i % 3) a.Set(i, kNaN);
-    ForEachIsa(kPointwiseKernel, Attrs(program), {&c, &a, &b}, Tensor(t, {4, 67}), [&](const Tensor& y) {
-      for (int64_t i = 0; i < y.numel(); ++i) ASSERT_EQ(y.Get(i), (i % 3 == 0 ? a : b).Get(i)) << Name(t);
-    });
+    if (IsFloat(t))
+      for (int64_t i = 0; i < a.numel(); ++i)
+        if (i % 3) a.Set(i, kNaN);
+    ForEachIsa(kPointwiseKernel, Attrs(program), {&c, &a, &b}, Tensor(t, {4, 67}),
+               [&](const Tensor& y) {
+                 for (int64_t i = 0; i < y.numel(); ++i)
+                   ASSERT_EQ(y.Get(i), (i % 3 == 0 ? a : b).Get(i)) << Name(t);
+               });
   }
 }
 
@@ -270,7 +342,8 @@ TEST(Pointwise, RegistersAreReused) {
   // A value computed and never read is not computed.
   PointwiseProgram dead{{Load(0), Op(PwOp::kExp, 0), Op(PwOp::kNeg, 0)}, {}};
   EXPECT_EQ(pw::CompileProgram(dead)->steps.size(), 2u);
-  EXPECT_FALSE(pw::CompileProgram({{Load(0, DType::kI64), Op(PwOp::kExp, 0, 0, 0, DType::kI64)}, {}}).ok());
+  EXPECT_FALSE(
+      pw::CompileProgram({{Load(0, DType::kI64), Op(PwOp::kExp, 0, 0, 0, DType::kI64)}, {}}).ok());
 }
 
 }  // namespace

@@ -36,18 +36,23 @@ int64_t Along(const std::vector<int64_t>& dims, size_t dim, int64_t flat, int64_
 
 TEST(Softmax, EveryDimAndLayout) {
   for (DType t : kFloats) {
-    for (std::vector<int64_t> dims : {std::vector<int64_t>{3, 5, 67}, {2, 4100, 1}, {1, 1, 9}, {2, 0, 3}, {64, 2, 20}}) {
+    for (std::vector<int64_t> dims :
+         {std::vector<int64_t>{3, 5, 67}, {2, 4100, 1}, {1, 1, 9}, {2, 0, 3}, {64, 2, 20}}) {
       for (size_t dim = 0; dim < 3; ++dim) {
         for (std::vector<int> order : {std::vector<int>{0, 1, 2}, {2, 0, 1}}) {
           Tensor x(t, dims, order);
           x.Fill(7, -20, 20);
-          const ir::Attrs attrs = {{"dim", static_cast<int64_t>(dim)}, {"all_masked", std::string("nan")}};
+          const ir::Attrs attrs = {{"dim", static_cast<int64_t>(dim)},
+                                   {"all_masked", std::string("nan")}};
           ForEachIsa(kSoftmaxKernel, attrs, {&x}, Tensor(t, dims), [&](const Tensor& y) {
             for (int64_t i = 0; i < y.numel(); i += 1 + y.numel() / 40) {
               double sum = 0, max = -kInf;
-              for (int64_t k = 0; k < dims[dim]; ++k) max = std::max(max, x.Get(Along(dims, dim, i, k)));
-              for (int64_t k = 0; k < dims[dim]; ++k) sum += std::exp(x.Get(Along(dims, dim, i, k)) - max);
-              ASSERT_TRUE(Close(y.Get(i), std::exp(x.Get(i) - max) / sum, Tolerance(t))) << Name(t) << i;
+              for (int64_t k = 0; k < dims[dim]; ++k)
+                max = std::max(max, x.Get(Along(dims, dim, i, k)));
+              for (int64_t k = 0; k < dims[dim]; ++k)
+                sum += std::exp(x.Get(Along(dims, dim, i, k)) - max);
+              ASSERT_TRUE(Close(y.Get(i), std::exp(x.Get(i) - max) / sum, Tolerance(t)))
+                  << Name(t) << i;
             }
           });
         }
@@ -62,7 +67,8 @@ TEST(Softmax, OddLengthsAndMaskedRows) {
       // Rows: plain; only -inf; one key left; a NaN; a +inf; -inf and NaN.
       Tensor x(DType::kF32, {6, n});
       x.Fill(static_cast<uint32_t>(n));
-      for (int64_t k = 0; k < n; ++k) x.Set(n + k, -kInf), x.Set(2 * n + k, k ? -kInf : 3), x.Set(5 * n + k, -kInf);
+      for (int64_t k = 0; k < n; ++k)
+        x.Set(n + k, -kInf), x.Set(2 * n + k, k ? -kInf : 3), x.Set(5 * n + k, -kInf);
       x.Set(3 * n + n / 2, kNaN), x.Set(4 * n + n - 1, kInf), x.Set(5 * n + n - 1, kNaN);
       const ir::Attrs attrs = {{"dim", int64_t{1}}, {"all_masked", std::string(masked)}};
       ForEachIsa(kSoftmaxKernel, attrs, {&x}, Tensor(DType::kF32, {6, n}), [&](const Tensor& y) {
@@ -87,26 +93,33 @@ TEST(Norms, RmsAndLayer) {
         x.Fill(1, -2, 5), w.Fill(2), b.Fill(3);
         const double tolerance = Tolerance(t) * 4;
         auto row = [&](int64_t i) { return i / n * n; };
-        ForEachIsa(kRmsNormKernel, {{"eps", 1e-5}}, {&x, affine ? &w : nullptr}, Tensor(t, {3, 2, n}), [&](const Tensor& y) {
-          for (int64_t i = 0; i < y.numel(); ++i) {
-            if (i % n > 3 && i % n < n - 2) continue;
-            double sum = 0;
-            for (int64_t k = 0; k < n; ++k) sum += x.Get(row(i) + k) * x.Get(row(i) + k);
-            const double expected = x.Get(i) / std::sqrt(sum / n + 1e-5) * (affine ? w.Get(i % n) : 1);
-            ASSERT_TRUE(Close(y.Get(i), expected, tolerance)) << n << " " << Name(t) << " " << y.Get(i) << " " << expected;
-          }
-        });
-        ForEachIsa(kLayerNormKernel, {{"eps", 1e-5}}, {&x, affine ? &w : nullptr, affine ? &b : nullptr}, Tensor(t, {3, 2, n}), [&](const Tensor& y) {
-          for (int64_t i = 0; i < y.numel(); ++i) {
-            if (i % n > 3 && i % n < n - 2) continue;
-            double mean = 0, variance = 0;
-            for (int64_t k = 0; k < n; ++k) mean += x.Get(row(i) + k) / n;
-            for (int64_t k = 0; k < n; ++k) variance += std::pow(x.Get(row(i) + k) - mean, 2) / n;
-            double expected = (x.Get(i) - mean) / std::sqrt(variance + 1e-5);
-            if (affine) expected = expected * w.Get(i % n) + b.Get(i % n);
-            ASSERT_TRUE(Close(y.Get(i), expected, tolerance)) << n << " " << Name(t) << " " << y.Get(i) << " " << expected;
-          }
-        });
+        ForEachIsa(kRmsNormKernel, {{"eps", 1e-5}}, {&x, affine ? &w : nullptr},
+                   Tensor(t, {3, 2, n}), [&](const Tensor& y) {
+                     for (int64_t i = 0; i < y.numel(); ++i) {
+                       if (i % n > 3 && i % n < n - 2) continue;
+                       double sum = 0;
+                       for (int64_t k = 0; k < n; ++k) sum += x.Get(row(i) + k) * x.Get(row(i) + k);
+                       const double expected =
+                           x.Get(i) / std::sqrt(sum / n + 1e-5) * (affine ? w.Get(i % n) : 1);
+                       ASSERT_TRUE(Close(y.Get(i), expected, tolerance))
+                           << n << " " << Name(t) << " " << y.Get(i) << " " << expected;
+                     }
+                   });
+        ForEachIsa(kLayerNormKernel, {{"eps", 1e-5}},
+                   {&x, affine ? &w : nullptr, affine ? &b : nullptr}, Tensor(t, {3, 2, n}),
+                   [&](const Tensor& y) {
+                     for (int64_t i = 0; i < y.numel(); ++i) {
+                       if (i % n > 3 && i % n < n - 2) continue;
+                       double mean = 0, variance = 0;
+                       for (int64_t k = 0; k < n; ++k) mean += x.Get(row(i) + k) / n;
+                       for (int64_t k = 0; k < n; ++k)
+                         variance += std::pow(x.Get(row(i) + k) - mean, 2) / n;
+                       double expected = (x.Get(i) - mean) / std::sqrt(variance + 1e-5);
+                       if (affine) expected = expected * w.Get(i % n) + b.Get(i % n);
+                       ASSERT_TRUE(Close(y.Get(i), expected, tolerance))
+                           << n << " " << Name(t) << " " << y.Get(i) << " " << expected;
+                     }
+                   });
       }
     }
   }
@@ -114,20 +127,24 @@ TEST(Norms, RmsAndLayer) {
 
 TEST(Norms, EmptyAndNaN) {
   Tensor x(DType::kF32, {0, 8});
-  ForEachIsa(kRmsNormKernel, {{"eps", 1e-6}}, {&x}, Tensor(DType::kF32, {0, 8}), [](const Tensor&) {});
+  ForEachIsa(kRmsNormKernel, {{"eps", 1e-6}}, {&x}, Tensor(DType::kF32, {0, 8}),
+             [](const Tensor&) {});
   Tensor y(DType::kF32, {2, 9});
   y.Fill(1);
   y.Set(4, kNaN);
-  ForEachIsa(kLayerNormKernel, {{"eps", 1e-6}}, {&y}, Tensor(DType::kF32, {2, 9}), [](const Tensor& out) {
-    for (int64_t i = 0; i < 18; ++i) ASSERT_EQ(std::isnan(out.Get(i)), i < 9);
-  });
+  ForEachIsa(kLayerNormKernel, {{"eps", 1e-6}}, {&y}, Tensor(DType::kF32, {2, 9}),
+             [](const Tensor& out) {
+               for (int64_t i = 0; i < 18; ++i) ASSERT_EQ(std::isnan(out.Get(i)), i < 9);
+             });
 }
 
 // In f32 exactly what torch's three ops give; halves are rounded three times.
 TEST(RopeKernel, MatchesEagerOps) {
   for (DType t : {DType::kF32, DType::kF16, DType::kBF16}) {
     auto round = [&](float v) {
-      return t == DType::kF32 ? v : t == DType::kF16 ? F32FromF16(F16FromF32(v)) : F32FromBF16(BF16FromF32(v));
+      return t == DType::kF32   ? v
+             : t == DType::kF16 ? F32FromF16(F16FromF32(v))
+                                : F32FromBF16(BF16FromF32(v));
     };
     for (int64_t d : {2, 6, 16, 64, 80, 128}) {
       const std::vector<int64_t> dims = {2, 3, 5, d};
@@ -153,7 +170,8 @@ struct Reduced {
 Reduced KeptDims(const std::vector<int64_t>& dims, const std::vector<int64_t>& axes) {
   Reduced r{dims, {}};
   for (size_t d = 0; d < dims.size(); ++d)
-    if (std::find(axes.begin(), axes.end(), static_cast<int64_t>(d)) == axes.end()) r.kept.push_back(dims[d]);
+    if (std::find(axes.begin(), axes.end(), static_cast<int64_t>(d)) == axes.end())
+      r.kept.push_back(dims[d]);
   return r;
 }
 int64_t OutputOf(const std::vector<int64_t>& dims, const std::vector<int64_t>& axes, int64_t flat) {
@@ -172,7 +190,8 @@ DType ResultOf(const std::string& kind, DType t) {
 }
 
 TEST(Reduce, EveryKindDtypeAndLayout) {
-  const std::vector<std::vector<int64_t>> axes_of = {{0}, {1}, {2}, {0, 1}, {0, 2}, {1, 2}, {0, 1, 2}, {}};
+  const std::vector<std::vector<int64_t>> axes_of = {{0},    {1},    {2},       {0, 1},
+                                                     {0, 2}, {1, 2}, {0, 1, 2}, {}};
   for (int code = 0; code < kDTypeCount; ++code) {
     const DType t = static_cast<DType>(code);
     for (const char* name : {"sum", "mean", "prod", "max", "min", "any", "all"}) {
@@ -185,24 +204,28 @@ TEST(Reduce, EveryKindDtypeAndLayout) {
           x.Fill(9, kind == "prod" ? 0.5 : 0, kind == "prod" ? 1.9 : 5);
           const Reduced r = KeptDims(dims, axes);
           const ir::Attrs attrs = {{"kind", kind}, {"dims", axes}, {"keepdim", int64_t{0}}};
-          ForEachIsa(kReduceKernel, attrs, {&x}, Tensor(ResultOf(kind, t), r.kept), [&](const Tensor& y) {
-            std::vector<double> expected(y.numel(), kind == "prod" || kind == "all" ? 1 : kind == "max" ? -kInf : kind == "min" ? kInf : 0);
-            const double n = static_cast<double>(x.numel()) / y.numel();
-            for (int64_t i = 0; i < x.numel(); ++i) {
-              double& e = expected[OutputOf(dims, axes, i)];
-              const double v = x.Get(i);
-              if (kind == "sum") e += v;
-              if (kind == "mean") e += v / n;
-              if (kind == "prod") e *= v;
-              if (kind == "max") e = std::max(e, v);
-              if (kind == "min") e = std::min(e, v);
-              if (kind == "any") e = e != 0 || v != 0;
-              if (kind == "all") e = e != 0 && v != 0;
-            }
-            for (int64_t i = 0; i < y.numel(); ++i)
-              ASSERT_TRUE(Close(y.Get(i), expected[i], IsFloat(t) ? Tolerance(t) : 0))
-                  << kind << " " << Name(t) << " " << y.Get(i) << " " << expected[i];
-          });
+          ForEachIsa(kReduceKernel, attrs, {&x}, Tensor(ResultOf(kind, t), r.kept),
+                     [&](const Tensor& y) {
+                       std::vector<double> expected(y.numel(), kind == "prod" || kind == "all" ? 1
+                                                               : kind == "max" ? -kInf
+                                                               : kind == "min" ? kInf
+                                                                               : 0);
+                       const double n = static_cast<double>(x.numel()) / y.numel();
+                       for (int64_t i = 0; i < x.numel(); ++i) {
+                         double& e = expected[OutputOf(dims, axes, i)];
+                         const double v = x.Get(i);
+                         if (kind == "sum") e += v;
+                         if (kind == "mean") e += v / n;
+                         if (kind == "prod") e *= v;
+                         if (kind == "max") e = std::max(e, v);
+                         if (kind == "min") e = std::min(e, v);
+                         if (kind == "any") e = e != 0 || v != 0;
+                         if (kind == "all") e = e != 0 && v != 0;
+                       }
+                       for (int64_t i = 0; i < y.numel(); ++i)
+                         ASSERT_TRUE(Close(y.Get(i), expected[i], IsFloat(t) ? Tolerance(t) : 0))
+                             << kind << " " << Name(t) << " " << y.Get(i) << " " << expected[i];
+                     });
         }
       }
     }
@@ -210,10 +233,13 @@ TEST(Reduce, EveryKindDtypeAndLayout) {
 }
 
 TEST(Reduce, EmptyAndNaN) {
-  auto run = [&](const char* kind, std::vector<int64_t> dims, std::vector<int64_t> axes, Tensor& out) {
+  auto run = [&](const char* kind, std::vector<int64_t> dims, std::vector<int64_t> axes,
+                 Tensor& out) {
     Tensor x(DType::kF32, dims);
     x.Fill(1);
-    return RunKernel(kReduceKernel, {{"kind", std::string(kind)}, {"dims", axes}, {"keepdim", int64_t{0}}}, {&x}, out, PoolOf(2));
+    return RunKernel(kReduceKernel,
+                     {{"kind", std::string(kind)}, {"dims", axes}, {"keepdim", int64_t{0}}}, {&x},
+                     out, PoolOf(2));
   };
   Tensor f(DType::kF32, {3}), b(DType::kBool, {3});
   ASSERT_TRUE(run("sum", {0, 3}, {0}, f).ok());
@@ -237,11 +263,17 @@ TEST(Reduce, EmptyAndNaN) {
           Tensor x(DType::kF32, {6, n}, columns ? std::vector<int>{1, 0} : std::vector<int>{0, 1});
           x.Fill(2);
           x.Set(2 * n + at, kNaN), x.Set(3 * n + at, kInf), x.Set(4 * n + at, -kInf);
-          const ir::Attrs attrs = {{"kind", std::string(kind)}, {"dims", std::vector<int64_t>{1}}, {"keepdim", int64_t{1}}};
+          const ir::Attrs attrs = {{"kind", std::string(kind)},
+                                   {"dims", std::vector<int64_t>{1}},
+                                   {"keepdim", int64_t{1}}};
           ForEachIsa(kReduceKernel, attrs, {&x}, Tensor(DType::kF32, {6, 1}), [&](const Tensor& y) {
             ASSERT_TRUE(std::isnan(y.Get(2)));
-            if (kind[1] != 'i') { ASSERT_EQ(y.Get(3), kInf); }
-            if (kind[1] != 'a') { ASSERT_EQ(y.Get(4), -kInf); }
+            if (kind[1] != 'i') {
+              ASSERT_EQ(y.Get(3), kInf);
+            }
+            if (kind[1] != 'a') {
+              ASSERT_EQ(y.Get(4), -kInf);
+            }
           });
         }
       }
@@ -254,7 +286,8 @@ TEST(Reduce, LongSumsAreAccurate) {
   for (bool columns : {false, true}) {
     Tensor x(DType::kF32, {1 << 20, 4}, columns ? std::vector<int>{0, 1} : std::vector<int>{1, 0});
     for (int64_t i = 0; i < x.numel(); ++i) x.Set(i, 0.1f);
-    const ir::Attrs attrs = {{"kind", std::string("sum")}, {"dims", std::vector<int64_t>{0}}, {"keepdim", int64_t{0}}};
+    const ir::Attrs attrs = {
+        {"kind", std::string("sum")}, {"dims", std::vector<int64_t>{0}}, {"keepdim", int64_t{0}}};
     ForEachIsa(kReduceKernel, attrs, {&x}, Tensor(DType::kF32, {4}), [&](const Tensor& y) {
       for (int64_t i = 0; i < 4; ++i) ASSERT_NEAR(y.Get(i) / (0.1f * (1 << 20)), 1, 2e-6);
     });
@@ -271,7 +304,8 @@ TEST(Cumsum, EveryDtypeAndDim) {
       ForEachIsa(kCumsumKernel, {{"dim", dim}}, {&x}, Tensor(result, dims), [&](const Tensor& y) {
         for (int64_t i = 0; i < y.numel(); ++i) {
           double sum = 0;
-          for (int64_t k = 0; Along(dims, dim, i, k) <= i; ++k) sum += x.Get(Along(dims, dim, i, k));
+          for (int64_t k = 0; Along(dims, dim, i, k) <= i; ++k)
+            sum += x.Get(Along(dims, dim, i, k));
           ASSERT_TRUE(Close(y.Get(i), sum, IsFloat(t) ? Tolerance(t) : 0)) << Name(t) << dim;
         }
       });
@@ -281,8 +315,10 @@ TEST(Cumsum, EveryDtypeAndDim) {
 
 TEST(StridedCopy, EveryOrderGapAndSize) {
   for (DType t : {DType::kU8, DType::kF16, DType::kF32, DType::kI64}) {
-    for (std::vector<int64_t> dims : {std::vector<int64_t>{3, 17, 33}, {1, 64, 64}, {2, 130, 5}, {0, 4, 4}, {7, 1, 67}}) {
-      for (std::vector<int> order : {std::vector<int>{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}) {
+    for (std::vector<int64_t> dims :
+         {std::vector<int64_t>{3, 17, 33}, {1, 64, 64}, {2, 130, 5}, {0, 4, 4}, {7, 1, 67}}) {
+      for (std::vector<int> order :
+           {std::vector<int>{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}) {
         for (int64_t gap : {1, 3}) {
           for (uint32_t zero : {0u, 1u, 2u, 4u, 7u}) {
             Tensor x(t, dims, order, gap, zero);

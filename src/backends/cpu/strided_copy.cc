@@ -45,7 +45,8 @@ constexpr int64_t kBlock = 64 / sizeof(T);
 // to[r][c] = from[r + c * stride] for a rows x columns block, through a buffer so that both sides are
 // walked along their lines.
 template <typename T>
-void TransposeBlock(const T* from, int64_t stride, T* to, int64_t pitch, int64_t rows, int64_t columns) {
+void TransposeBlock(const T* from, int64_t stride, T* to, int64_t pitch, int64_t rows,
+                    int64_t columns) {
   constexpr int64_t n = kBlock<T>;
   if (rows == n && columns == n) {
     T block[n][n];

@@ -23,23 +23,10 @@ extern const CpuKernel kViewWriteKernel;
 
 std::span<const CpuKernel* const> AllKernels() {
   static constexpr const CpuKernel* kKernels[] = {
-      &kAttentionKernel,
-      &kCatKernel,
-      &kCopyKernel,
-      &kCumsumKernel,
-      &kEmbeddingKernel,
-      &kIndexKernel,
-      &kIndexPutKernel,
-      &kLayerNormKernel,
-      &kLinearKernel,
-      &kMatmulKernel,
-      &kPointwiseKernel,
-      &kReduceKernel,
-      &kReshapeKernel,
-      &kRmsNormKernel,
-      &kRopeKernel,
-      &kSoftmaxKernel,
-      &kViewWriteKernel,
+      &kAttentionKernel, &kCatKernel,       &kCopyKernel,      &kCumsumKernel,  &kEmbeddingKernel,
+      &kIndexKernel,     &kIndexPutKernel,  &kLayerNormKernel, &kLinearKernel,  &kMatmulKernel,
+      &kPointwiseKernel, &kReduceKernel,    &kReshapeKernel,   &kRmsNormKernel, &kRopeKernel,
+      &kSoftmaxKernel,   &kViewWriteKernel,
   };
   return kKernels;
 }

@@ -20,15 +20,18 @@ Types Infer(const InferContext& c) {
   if (masked != "zero" && masked != "mean" && masked != "nan")
     return InvalidArgument("all_masked = `{}`", masked);
   if (c.node.Has("limit")) LS_RETURN_IF_ERROR(NeedExpr(c, "limit").status());
-  if (c.node.Has("limit") && c.has(4)) return InvalidArgument("limit and row_limits exclude each other");
-  const bool fits = MayEqual(c.table, q.dims[0], k.dims[0]) && MayEqual(c.table, q.dims[0], v.dims[0]) &&
-                    MayEqual(c.table, k.dims[1], v.dims[1]) && MayEqual(c.table, q.dims[3], k.dims[3]) &&
-                    MayEqual(c.table, k.dims[2], v.dims[2]);
-  if (!fits) return InvalidArgument("q {}, k {} and v {} do not fit", ir::ToString(q), ir::ToString(k),
-                                    ir::ToString(v));
+  if (c.node.Has("limit") && c.has(4))
+    return InvalidArgument("limit and row_limits exclude each other");
+  const bool fits =
+      MayEqual(c.table, q.dims[0], k.dims[0]) && MayEqual(c.table, q.dims[0], v.dims[0]) &&
+      MayEqual(c.table, k.dims[1], v.dims[1]) && MayEqual(c.table, q.dims[3], k.dims[3]) &&
+      MayEqual(c.table, k.dims[2], v.dims[2]);
+  if (!fits)
+    return InvalidArgument("q {}, k {} and v {} do not fit", ir::ToString(q), ir::ToString(k),
+                           ir::ToString(v));
   if (c.table.Divides(k.dims[1], q.dims[1]) != sym::Tri::kYes)
-    return InvalidArgument("{} query heads are not a multiple of {} key heads", sym::ToString(q.dims[1]),
-                           sym::ToString(k.dims[1]));
+    return InvalidArgument("{} query heads are not a multiple of {} key heads",
+                           sym::ToString(q.dims[1]), sym::ToString(k.dims[1]));
   if (c.has(3)) {
     const TensorType& mask = c.in(3);
     if (mask.dtype != DType::kBool && mask.dtype != q.dtype)
@@ -72,11 +75,13 @@ std::vector<ValueId> Sdpa(AtenCall& c) {
   if (!c.ok()) return {q};
   Dims out = c.DimsOf(q);
   if (out.size() > 4 && mask != ir::kNoValue) c.Fail(Unsupported("a mask on rank {}", out.size()));
-  if (!out.back().is_int()) c.Fail(Unsupported("a dynamic head size `{}`", sym::ToString(out.back())));
+  if (!out.back().is_int())
+    c.Fail(Unsupported("a dynamic head size `{}`", sym::ToString(out.back())));
   out.back() = c.DimsOf(v).back();
   q = ToRank4(c, q), k = ToRank4(c, k), v = ToRank4(c, v);
   if (!c.ok()) return {q};
-  const double scale = c.NumberOr("scale", 1 / std::sqrt(static_cast<double>(c.DimsOf(q)[3].value())));
+  const double scale =
+      c.NumberOr("scale", 1 / std::sqrt(static_cast<double>(c.DimsOf(q)[3].value())));
   ir::Attrs attrs = {{"scale", scale}, {"all_masked", std::string("zero")}};
   // torch aligns the triangle to the top left: row i sees the keys 0..i.
   if (causal) attrs.push_back({"limit", Dims{c.table().Int(1)}});

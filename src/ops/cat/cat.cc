@@ -15,7 +15,8 @@ Types Infer(const InferContext& c) {
     if (!c.has(i) || c.in(i).dims.size() != rank || c.in(i).dtype != c.in(0).dtype)
       return InvalidArgument("input {} differs from input 0 in rank or dtype", i);
     for (size_t d = 0; d < rank; ++d)
-      if (static_cast<int64_t>(d) == dim) dims[d] = dims[d] + c.in(i).dims[d];
+      if (static_cast<int64_t>(d) == dim)
+        dims[d] = dims[d] + c.in(i).dims[d];
       else if (!MayEqual(c.table, dims[d], c.in(i).dims[d]))
         return InvalidArgument("input {} is {}, does not fit input 0", i, ir::ToString(c.in(i)));
   }
@@ -39,7 +40,8 @@ std::vector<ValueId> Cat(AtenCall& c) {
     return c.DimsOf(t).size() == 1 && rank != 1 && c.DimsOf(t)[0].is_int(0);
   });
   if (tensors.empty()) c.Fail(InvalidArgument("cat of nothing"));
-  return {c.ok() ? EmitCat(c, tensors, c.AxisOr("dim", static_cast<int64_t>(rank), 0)) : ir::kNoValue};
+  return {c.ok() ? EmitCat(c, tensors, c.AxisOr("dim", static_cast<int64_t>(rank), 0))
+                 : ir::kNoValue};
 }
 
 std::vector<ValueId> Stack(AtenCall& c) {

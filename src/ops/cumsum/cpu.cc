@@ -8,9 +8,7 @@
 namespace liveshape::cpu {
 namespace {
 
-struct CumsumPrepared : Prepared {
-  int dim = 0;
-};
+struct CumsumPrepared : Prepared { int dim = 0; };
 
 struct Line {
   const std::byte* x;
@@ -31,7 +29,10 @@ void Cumulate(const Line& line) {
   }
 }
 
-template <typename To, typename From> To As(From v) { return static_cast<To>(v); }
+template <typename To, typename From>
+To As(From v) {
+  return static_cast<To>(v);
+}
 uint64_t Truth(uint8_t v) { return v != 0; }
 
 template <typename T>
@@ -40,7 +41,8 @@ constexpr auto kIntegers = Cumulate<T, uint64_t, int64_t, As<uint64_t, T>, As<in
 void (*Find(DType dtype))(const Line&) {
   switch (dtype) {
     case DType::kF32: return Cumulate<float, double, float, As<double, float>, As<float, double>>;
-    case DType::kF64: return Cumulate<double, double, double, As<double, double>, As<double, double>>;
+    case DType::kF64:
+      return Cumulate<double, double, double, As<double, double>, As<double, double>>;
     case DType::kF16: return Cumulate<uint16_t, float, uint16_t, F32FromF16, F16FromF32>;
     case DType::kBF16: return Cumulate<uint16_t, float, uint16_t, F32FromBF16, BF16FromF32>;
     case DType::kI64: return kIntegers<int64_t>;

@@ -83,15 +83,18 @@ std::vector<ValueId> Gather(AtenCall& c) {
   ValueId x = c.Tensor("self"), index = c.Tensor("index");
   c.Ignore({"sparse_grad"});
   const int64_t rank = c.Rank(x), dim = c.Axis("dim", rank);
-  if (rank == 0 || c.Rank(index) != rank) c.Fail(Unsupported("gather needs two tensors of one rank >= 1"));
+  if (rank == 0 || c.Rank(index) != rank)
+    c.Fail(Unsupported("gather needs two tensors of one rank >= 1"));
   if (!c.ok()) return {x};
   IndexArgs args;
   for (int64_t d = 0; d < rank; ++d) {
     args.axes.push_back(d);
     ir::PointwiseProgram iota;
     iota.code.push_back({.op = PwOp::kIota, .dtype = DType::kI64, .imm = d});
-    args.tensors.push_back(d == dim ? index
-                                    : c.Emit(kPointwise, {}, {{"program", std::move(iota)}, {"dims", c.DimsOf(index)}}));
+    args.tensors.push_back(
+        d == dim
+            ? index
+            : c.Emit(kPointwise, {}, {{"program", std::move(iota)}, {"dims", c.DimsOf(index)}}));
   }
   return {EmitIndex(c, x, std::move(args))};
 }

@@ -8,8 +8,11 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/layer_norm/cpu.cc"
 #include "backends/cpu/simd/dispatch.h"
+
 #include "hwy/foreach_target.h"
+
 #include "hwy/highway.h"
+
 #include "backends/cpu/simd/reduce-inl.h"
 
 #ifndef LS_OPS_LAYER_NORM_ONCE
@@ -94,12 +97,11 @@ void LayerNormDouble(const LayerRow& row) {
   mean /= static_cast<double>(row.n);
   for (int64_t i = 0; i < row.n; ++i) variance += (x[i] - mean) * (x[i] - mean);
   const double scale = 1 / std::sqrt(variance / static_cast<double>(row.n) + row.eps);
-  for (int64_t i = 0; i < row.n; ++i) y[i] = (x[i] - mean) * scale * (w ? w[i] : 1) + (b ? b[i] : 0);
+  for (int64_t i = 0; i < row.n; ++i)
+    y[i] = (x[i] - mean) * scale * (w ? w[i] : 1) + (b ? b[i] : 0);
 }
 
-struct LayerPrepared : Prepared {
-  double eps = 0;
-};
+struct LayerPrepared : Prepared { double eps = 0; };
 
 Status Run(const KernelArgs& args) {
   const View& x = args.in(0);

@@ -14,8 +14,8 @@ Types Infer(const InferContext& c) {
   for (size_t i : {1, 2})
     if (c.has(i) && (c.in(i).dtype != c.in(0).dtype ||
                      !MayEqual(c.table, c.in(i).dims, Dims{c.in(0).dims.back()})))
-      return InvalidArgument("weight and bias must be [{}] of {}", sym::ToString(c.in(0).dims.back()),
-                             Name(c.in(0).dtype));
+      return InvalidArgument("weight and bias must be [{}] of {}",
+                             sym::ToString(c.in(0).dims.back()), Name(c.in(0).dtype));
   return std::vector<TensorType>{c.in(0)};
 }
 
@@ -26,13 +26,16 @@ ValueId Normalise(AtenCall& c) {
   c.Ignore({"cudnn_enable"});
   ValueId weight = axes.Flatten(c, c.OptionalTensor("weight"));
   ValueId bias = axes.Flatten(c, c.OptionalTensor("bias"));
-  return c.Reshape(c.Emit(kLayerNorm, {axes.Flatten(c, x), weight, bias}, {{"eps", eps}}), axes.dims);
+  return c.Reshape(c.Emit(kLayerNorm, {axes.Flatten(c, x), weight, bias}, {{"eps", eps}}),
+                   axes.dims);
 }
 
 std::vector<ValueId> LayerNorm(AtenCall& c) { return {Normalise(c)}; }
 
 // Mean and reciprocal deviation are for the backward pass: given only if nobody reads them.
-std::vector<ValueId> NativeLayerNorm(AtenCall& c) { return {Normalise(c), ir::kNoValue, ir::kNoValue}; }
+std::vector<ValueId> NativeLayerNorm(AtenCall& c) {
+  return {Normalise(c), ir::kNoValue, ir::kNoValue};
+}
 
 const AtenForm kForms[] = {
     {"aten.layer_norm.default", LayerNorm},

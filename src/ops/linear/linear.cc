@@ -10,11 +10,13 @@ Types Infer(const InferContext& c) {
   LS_RETURN_IF_ERROR(NeedInputs(c, 2, 3));
   LS_RETURN_IF_ERROR(NeedRank(c, 0, 1));
   const TensorType &x = c.in(0), &w = c.in(1);
-  if (w.dims.size() != 2) return InvalidArgument("weight must be a matrix, has rank {}", w.dims.size());
+  if (w.dims.size() != 2)
+    return InvalidArgument("weight must be a matrix, has rank {}", w.dims.size());
   if (!MayEqual(c.table, x.dims.back(), w.dims[1]))
     return InvalidArgument("x has {} columns, the weight {}", sym::ToString(x.dims.back()),
                            sym::ToString(w.dims[1]));
-  if (x.dtype != w.dtype) return InvalidArgument("x is {}, the weight {}", Name(x.dtype), Name(w.dtype));
+  if (x.dtype != w.dtype)
+    return InvalidArgument("x is {}, the weight {}", Name(x.dtype), Name(w.dtype));
   if (c.has(2) && (c.in(2).dtype != x.dtype || !MayEqual(c.table, c.in(2).dims, Dims{w.dims[0]})))
     return InvalidArgument("bias must be [{}] of {}", sym::ToString(w.dims[0]), Name(x.dtype));
   Dims dims = x.dims;
@@ -51,7 +53,9 @@ std::vector<ValueId> Addmm(AtenCall& c) {
   ValueId bias = c.Tensor("self"), a = c.Tensor("mat1"), b = c.Tensor("mat2");
   AtenCall::Operand beta = c.Given("beta") ? c.Arg("beta") : c.Number(1.0);
   AtenCall::Operand alpha = c.Given("alpha") ? c.Arg("alpha") : c.Number(1.0);
-  auto is_one = [](const AtenCall::Operand& o) { return o.integer ? o.integer.is_int(1) : o.number == 1; };
+  auto is_one = [](const AtenCall::Operand& o) {
+    return o.integer ? o.integer.is_int(1) : o.number == 1;
+  };
   ValueId w = c.Transpose(b, 0, 1);
   if (!c.ok()) return {a};
   if (is_one(beta) && is_one(alpha) && c.Rank(bias) == 1 && c.DimsOf(bias)[0] == c.DimsOf(w)[0])

@@ -11,9 +11,11 @@ Types Infer(const InferContext& c) {
   const TensorType &a = c.in(0), &b = c.in(1);
   const size_t rank = a.dims.size();
   if (rank < 2 || b.dims.size() != rank) return InvalidArgument("operands must have one rank >= 2");
-  if (a.dtype != b.dtype) return InvalidArgument("operands are {} and {}", Name(a.dtype), Name(b.dtype));
+  if (a.dtype != b.dtype)
+    return InvalidArgument("operands are {} and {}", Name(a.dtype), Name(b.dtype));
   for (size_t i = 0; i + 2 < rank; ++i)
-    if (!MayEqual(c.table, a.dims[i], b.dims[i])) return InvalidArgument("batch dims differ at dim {}", i);
+    if (!MayEqual(c.table, a.dims[i], b.dims[i]))
+      return InvalidArgument("batch dims differ at dim {}", i);
   if (!MayEqual(c.table, a.dims[rank - 1], b.dims[rank - 2]))
     return InvalidArgument("{} columns times {} rows", sym::ToString(a.dims[rank - 1]),
                            sym::ToString(b.dims[rank - 2]));

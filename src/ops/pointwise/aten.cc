@@ -1,8 +1,9 @@
 // ATen's pointwise targets, one line each, and the few that need more than an instruction.
+#include "ops/aten.h"
+
 #include <bit>
 #include <cmath>
 
-#include "ops/aten.h"
 #include "ops/forms.h"
 #include "ops/ops.h"
 
@@ -111,10 +112,13 @@ Values TypeAs(AtenCall& c) {
   return {c.Cast(x, c.TypeOf(c.Tensor("other")))};
 }
 
-void IgnorePlacement(AtenCall& c) { c.Ignore({"layout", "device", "pin_memory", "memory_format", "names"}); }
+void IgnorePlacement(AtenCall& c) {
+  c.Ignore({"layout", "device", "pin_memory", "memory_format", "names"});
+}
 
 ValueId Filled(AtenCall& c, const Dims& dims, DType dtype, const Operand& value) {
-  if (value.integer && !value.integer.is_float_valued()) return c.FullInt(dims, dtype, value.integer);
+  if (value.integer && !value.integer.is_float_valued())
+    return c.FullInt(dims, dtype, value.integer);
   return c.Full(dims, dtype, value.number);
 }
 
@@ -187,11 +191,13 @@ Values Arange(AtenCall& c) {
   const DType dtype = c.TypeOr("dtype", integers ? DType::kI64 : DType::kF32);
   Expr length;
   if (integers) {
-    length = sym::Max(t.Int(0), step.integer.is_int(1) ? end.integer - start.integer
-                                                       : sym::CeilDiv(end.integer - start.integer, step.integer));
+    length = sym::Max(t.Int(0), step.integer.is_int(1)
+                                    ? end.integer - start.integer
+                                    : sym::CeilDiv(end.integer - start.integer, step.integer));
   } else {
     auto number = [&](const Operand& o) {
-      if (o.integer && !o.integer.is_int()) c.Fail(Unsupported("arange of floats with a dynamic size"));
+      if (o.integer && !o.integer.is_int())
+        c.Fail(Unsupported("arange of floats with a dynamic size"));
       return o.integer && o.integer.is_int() ? static_cast<double>(o.integer.value()) : o.number;
     };
     const double count = std::ceil((number(end) - number(start)) / number(step));
@@ -206,10 +212,13 @@ Values Arange(AtenCall& c) {
   auto number = [&](const Operand& o) {
     if (o.integer && !o.integer.is_int()) {
       p.scalars.push_back(o.integer);
-      return push({.op = PwOp::kScalar, .dtype = DType::kI64, .imm = static_cast<int64_t>(p.scalars.size()) - 1});
+      return push({.op = PwOp::kScalar,
+                   .dtype = DType::kI64,
+                   .imm = static_cast<int64_t>(p.scalars.size()) - 1});
     }
     const double value = o.integer ? static_cast<double>(o.integer.value()) : o.number;
-    return push({.op = PwOp::kConst, .dtype = compute,
+    return push({.op = PwOp::kConst,
+                 .dtype = compute,
                  .imm = integers ? o.integer.value() : std::bit_cast<int64_t>(value)});
   };
   uint32_t x = push({.op = PwOp::kIota, .dtype = DType::kI64, .imm = 0});
@@ -273,7 +282,8 @@ Values Diff(AtenCall& c) {
 }
 
 Values Dropout(AtenCall& c) {
-  if (c.BoolOr("train", false)) c.Fail(Unsupported("dropout in training mode: export model.eval()"));
+  if (c.BoolOr("train", false))
+    c.Fail(Unsupported("dropout in training mode: export model.eval()"));
   c.Ignore({"p"});
   return {c.Tensor("input")};
 }

@@ -58,7 +58,8 @@ Space Collapse(const View& out, std::span<const View> inputs, Source* sources) {
       merge = sources[s].strides[space.rank - 1] == inputs[s].strides[d] * extent;
     if (!merge) space.dims[space.rank++] = 1;
     space.dims[space.rank - 1] *= extent;
-    for (size_t s = 0; s < inputs.size(); ++s) sources[s].strides[space.rank - 1] = inputs[s].strides[d];
+    for (size_t s = 0; s < inputs.size(); ++s)
+      sources[s].strides[space.rank - 1] = inputs[s].strides[d];
   }
   for (size_t s = 0; s < inputs.size(); ++s) {
     Source& source = sources[s];
@@ -96,7 +97,8 @@ void CopyRun(size_t size, const std::byte* from, int64_t stride, std::byte* to, 
 
 // Elements [begin, begin + n) in row-major order: a pointer into the input where they lie dense, else a
 // copy in `to`.
-const std::byte* Gather(const Source& source, const Space& space, int64_t begin, int64_t n, std::byte* to) {
+const std::byte* Gather(const Source& source, const Space& space, int64_t begin, int64_t n,
+                        std::byte* to) {
   const size_t size = SizeOf(source.dtype);
   if (source.flat) return source.data + begin * size;
   int64_t at[kMaxRank];
@@ -157,8 +159,12 @@ class Runner {
  public:
   Runner(const KernelArgs& args, const PointwisePrepared& prepared, const Source* sources,
          const Space& space, std::byte* memory)
-      : args_(args), program_(prepared.program), first_scalar_(prepared.first_scalar),
-        sources_(sources), space_(space), isa_(static_cast<int>(ActiveIsa())) {
+      : args_(args),
+        program_(prepared.program),
+        first_scalar_(prepared.first_scalar),
+        sources_(sources),
+        space_(space),
+        isa_(static_cast<int>(ActiveIsa())) {
     pointers_ = reinterpret_cast<const std::byte**>(memory);
     raw_ = memory + PointerBytes(program_);
     registers_ = raw_ + RawBytes();
@@ -179,7 +185,8 @@ class Runner {
     std::byte* target = out.data + begin * SizeOf(out.dtype);
     for (const Step& step : program_.steps) {
       switch (step.kind) {
-        case Step::Kind::kConst: case Step::Kind::kScalar: break;
+        case Step::Kind::kConst:
+        case Step::Kind::kScalar: break;
         case Step::Kind::kLoad: Load(step, begin, n); break;
         case Step::Kind::kIota: Iota(step, begin, n); break;
         case Step::Kind::kCompute: {
@@ -314,10 +321,12 @@ Result<std::unique_ptr<Prepared>> Prepare(const ir::Graph& graph, const ir::Node
   auto prepared = std::make_unique<PointwisePrepared>();
   LS_ASSIGN_OR_RETURN(prepared->program, pw::CompileProgram(node.Program()));
   const size_t rank = graph.type(node.outputs[0]).dims.size();
-  if (rank > kMaxRank) return Unsupported("pointwise of rank {}: at most {} is served", rank, kMaxRank);
+  if (rank > kMaxRank)
+    return Unsupported("pointwise of rank {}: at most {} is served", rank, kMaxRank);
   for (const auto& [name, attr] : node.attrs) {
     if (name == "program") break;
-    if (const auto* exprs = std::get_if<std::vector<ir::Expr>>(&attr)) prepared->first_scalar += exprs->size();
+    if (const auto* exprs = std::get_if<std::vector<ir::Expr>>(&attr))
+      prepared->first_scalar += exprs->size();
   }
   return std::unique_ptr<Prepared>(std::move(prepared));
 }

@@ -19,15 +19,18 @@ template <typename To, typename From>
 To FloatToInt(From x) {
   using Via = std::conditional_t<sizeof(To) == 8 || std::is_same_v<To, uint8_t>, int64_t, int32_t>;
   constexpr From kLimit = static_cast<From>(sizeof(Via) == 8 ? 0x1p63 : 0x1p31);
-  const Via wide = x >= -kLimit && x < kLimit ? static_cast<Via>(x) : std::numeric_limits<Via>::min();
+  const Via wide =
+      x >= -kLimit && x < kLimit ? static_cast<Via>(x) : std::numeric_limits<Via>::min();
   return static_cast<To>(wide);
 }
 
 template <typename To, typename From>
 To Convert(From x) {
   if constexpr (std::is_same_v<From, Bool>) {
-    if constexpr (std::is_same_v<To, Bool>) return Bool{x.byte != 0};
-    else return static_cast<To>(x.byte != 0);
+    if constexpr (std::is_same_v<To, Bool>)
+      return Bool{x.byte != 0};
+    else
+      return static_cast<To>(x.byte != 0);
   } else if constexpr (std::is_same_v<To, Bool>) {
     return Bool{x != From{0}};  // NaN is true
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {

@@ -26,7 +26,8 @@ bool Unary(const Tile& t) {
   float* out = static_cast<float*>(t.out);
   int64_t i = 0;
   for (; i + lanes <= t.n; i += lanes) hn::StoreU(kOp(d, hn::LoadU(d, a + i)), d, out + i);
-  if (i < t.n) StorePartial(F32{}, kOp(d, LoadPartial(F32{}, d, a + i, t.n - i)), d, out + i, t.n - i);
+  if (i < t.n)
+    StorePartial(F32{}, kOp(d, LoadPartial(F32{}, d, a + i, t.n - i)), d, out + i, t.n - i);
   return true;
 }
 

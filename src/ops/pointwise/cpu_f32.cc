@@ -6,8 +6,11 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/pointwise/cpu_f32.cc"
 #include "backends/cpu/simd/dispatch.h"
+
 #include "hwy/foreach_target.h"
+
 #include "hwy/highway.h"
+
 #include "ops/pointwise/cpu_f32-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -36,7 +39,8 @@ HWY_INLINE V Neg(D, V a) { return hn::Neg(a); }
 HWY_INLINE V Abs(D, V a) { return hn::Abs(a); }
 HWY_INLINE V Sign(D d, V a) {  // 0 at NaN, as torch
   const V one = hn::Set(d, 1.0f), zero = hn::Zero(d);
-  return hn::Sub(hn::IfThenElseZero(hn::Gt(a, zero), one), hn::IfThenElseZero(hn::Lt(a, zero), one));
+  return hn::Sub(hn::IfThenElseZero(hn::Gt(a, zero), one),
+                 hn::IfThenElseZero(hn::Lt(a, zero), one));
 }
 HWY_INLINE V Square(D, V a) { return hn::Mul(a, a); }
 HWY_INLINE V Cube(D, V a) { return hn::Mul(hn::Mul(a, a), a); }

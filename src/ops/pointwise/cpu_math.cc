@@ -6,8 +6,11 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/pointwise/cpu_math.cc"
 #include "backends/cpu/simd/dispatch.h"
+
 #include "hwy/foreach_target.h"
+
 #include "hwy/highway.h"
+
 #include "backends/cpu/simd/math-inl.h"
 #include "ops/pointwise/cpu_f32-inl.h"
 

@@ -79,7 +79,8 @@ class Compiler {
     program_.weight += weight;
     if (IsHalf(step.dtype) && step.kind != Step::Kind::kLoad) {
       const Extra round = step.dtype == DType::kF16 ? Extra::kRoundF16 : Extra::kRoundBF16;
-      for (int isa = 0; isa < kIsaCount; ++isa) step.round[isa] = F32Extra(round, static_cast<Isa>(isa));
+      for (int isa = 0; isa < kIsaCount; ++isa)
+        step.round[isa] = F32Extra(round, static_cast<Isa>(isa));
     }
     program_.steps.push_back(step);
   }
@@ -87,10 +88,11 @@ class Compiler {
   // A cast that changes nothing in tiles, and rounding of integers.
   static bool Identity(const PwInstr& instr, DType from) {
     switch (instr.op) {
-      case PwOp::kCast:
-        return instr.dtype == from || (instr.dtype == DType::kF32 && IsHalf(from));
-      case PwOp::kFloor: case PwOp::kCeil: case PwOp::kTrunc: case PwOp::kRound:
-        return !IsFloat(from);
+      case PwOp::kCast: return instr.dtype == from || (instr.dtype == DType::kF32 && IsHalf(from));
+      case PwOp::kFloor:
+      case PwOp::kCeil:
+      case PwOp::kTrunc:
+      case PwOp::kRound: return !IsFloat(from);
       default: return false;
     }
   }
@@ -208,6 +210,8 @@ class Compiler {
 
 }  // namespace
 
-Result<Program> CompileProgram(const ir::PointwiseProgram& source) { return Compiler(source).Run(); }
+Result<Program> CompileProgram(const ir::PointwiseProgram& source) {
+  return Compiler(source).Run();
+}
 
 }  // namespace liveshape::cpu::pw

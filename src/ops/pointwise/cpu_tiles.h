@@ -35,8 +35,14 @@ TileFn CastTile(DType from, DType to);  // both TileTypes
 // f32 primitives that are not instructions: torch's special cases of pow; f16 and bf16 memory to f32 and
 // back; f32 rounded to what a half holds.
 enum class Extra : uint8_t {
-  kCube, kInverseSquare,
-  kWidenF16, kWidenBF16, kNarrowF16, kNarrowBF16, kRoundF16, kRoundBF16,
+  kCube,
+  kInverseSquare,
+  kWidenF16,
+  kWidenBF16,
+  kNarrowF16,
+  kNarrowBF16,
+  kRoundF16,
+  kRoundBF16,
 };
 TileFn F32Extra(Extra which, Isa isa);
 

@@ -20,9 +20,12 @@ using ir::PwOp;
 
 struct Bool { uint8_t byte; };  // a distinct type, so that overloads choose logic
 
-template <typename T> constexpr bool kIsBool = std::is_same_v<T, Bool>;
-template <typename T> constexpr bool kIsInt = std::is_integral_v<T>;
-template <typename T> constexpr bool kIsFloat = std::is_floating_point_v<T>;
+template <typename T>
+constexpr bool kIsBool = std::is_same_v<T, Bool>;
+template <typename T>
+constexpr bool kIsInt = std::is_integral_v<T>;
+template <typename T>
+constexpr bool kIsFloat = std::is_floating_point_v<T>;
 
 template <auto kOp, typename T, typename R>
 bool Map1(const Tile& t) {
@@ -57,67 +60,150 @@ Bool Truth(bool v) { return {static_cast<uint8_t>(v)}; }
 template <typename T>
 using Wide = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 
-template <typename T> T Add(T a, T b) {
-  if constexpr (kIsInt<T>) return static_cast<T>(static_cast<Wide<T>>(a) + static_cast<Wide<T>>(b));
-  else return a + b;
+template <typename T>
+T Add(T a, T b) {
+  if constexpr (kIsInt<T>)
+    return static_cast<T>(static_cast<Wide<T>>(a) + static_cast<Wide<T>>(b));
+  else
+    return a + b;
 }
-template <typename T> T Sub(T a, T b) {
-  if constexpr (kIsInt<T>) return static_cast<T>(static_cast<Wide<T>>(a) - static_cast<Wide<T>>(b));
-  else return a - b;
+template <typename T>
+T Sub(T a, T b) {
+  if constexpr (kIsInt<T>)
+    return static_cast<T>(static_cast<Wide<T>>(a) - static_cast<Wide<T>>(b));
+  else
+    return a - b;
 }
-template <typename T> T Mul(T a, T b) {
-  if constexpr (kIsInt<T>) return static_cast<T>(static_cast<Wide<T>>(a) * static_cast<Wide<T>>(b));
-  else return a * b;
+template <typename T>
+T Mul(T a, T b) {
+  if constexpr (kIsInt<T>)
+    return static_cast<T>(static_cast<Wide<T>>(a) * static_cast<Wide<T>>(b));
+  else
+    return a * b;
 }
-template <typename T> T Neg(T a) {
-  if constexpr (kIsInt<T>) return static_cast<T>(Wide<T>{0} - static_cast<Wide<T>>(a));
-  else return -a;
+template <typename T>
+T Neg(T a) {
+  if constexpr (kIsInt<T>)
+    return static_cast<T>(Wide<T>{0} - static_cast<Wide<T>>(a));
+  else
+    return -a;
 }
-template <typename T> T Abs(T a) {
-  if constexpr (kIsFloat<T>) return std::fabs(a);
-  else return a < 0 ? Neg(a) : a;
+template <typename T>
+T Abs(T a) {
+  if constexpr (kIsFloat<T>)
+    return std::fabs(a);
+  else
+    return a < 0 ? Neg(a) : a;
 }
-template <typename T> T Sign(T a) { return static_cast<T>((T{0} < a) - (a < T{0})); }
-template <typename T> T Square(T a) { return Mul(a, a); }
-template <typename T> T Cube(T a) { return Mul(Mul(a, a), a); }
-template <typename T> T InverseSquare(T a) { return T{1} / (a * a); }
-template <typename T> T Div(T a, T b) { return a / b; }
-template <typename T> T Min(T a, T b) { return a != a ? a : (a < b ? a : b); }
-template <typename T> T Max(T a, T b) { return a != a ? a : (a > b ? a : b); }
-template <typename T> T Relu(T a) { return a < T{0} ? T{0} : a; }
+template <typename T>
+T Sign(T a) {
+  return static_cast<T>((T{0} < a) - (a < T{0}));
+}
+template <typename T>
+T Square(T a) {
+  return Mul(a, a);
+}
+template <typename T>
+T Cube(T a) {
+  return Mul(Mul(a, a), a);
+}
+template <typename T>
+T InverseSquare(T a) {
+  return T{1} / (a * a);
+}
+template <typename T>
+T Div(T a, T b) {
+  return a / b;
+}
+template <typename T>
+T Min(T a, T b) {
+  return a != a ? a : (a < b ? a : b);
+}
+template <typename T>
+T Max(T a, T b) {
+  return a != a ? a : (a > b ? a : b);
+}
+template <typename T>
+T Relu(T a) {
+  return a < T{0} ? T{0} : a;
+}
 
-template <typename T> Bool Eq(T a, T b) { return Truth(a == b); }
-template <typename T> Bool Ne(T a, T b) { return Truth(a != b); }
-template <typename T> Bool Lt(T a, T b) { return Truth(a < b); }
-template <typename T> Bool Le(T a, T b) { return Truth(a <= b); }
-template <typename T> Bool Gt(T a, T b) { return Truth(a > b); }
-template <typename T> Bool Ge(T a, T b) { return Truth(a >= b); }
-template <typename T> Bool IsNan(T a) { return Truth(a != a); }
-template <typename T> Bool IsInf(T a) {
-  if constexpr (kIsFloat<T>) return Truth(std::isinf(a));
-  else return Truth(false);
+template <typename T>
+Bool Eq(T a, T b) {
+  return Truth(a == b);
 }
-template <typename T> Bool Never(T) { return Truth(false); }
+template <typename T>
+Bool Ne(T a, T b) {
+  return Truth(a != b);
+}
+template <typename T>
+Bool Lt(T a, T b) {
+  return Truth(a < b);
+}
+template <typename T>
+Bool Le(T a, T b) {
+  return Truth(a <= b);
+}
+template <typename T>
+Bool Gt(T a, T b) {
+  return Truth(a > b);
+}
+template <typename T>
+Bool Ge(T a, T b) {
+  return Truth(a >= b);
+}
+template <typename T>
+Bool IsNan(T a) {
+  return Truth(a != a);
+}
+template <typename T>
+Bool IsInf(T a) {
+  if constexpr (kIsFloat<T>)
+    return Truth(std::isinf(a));
+  else
+    return Truth(false);
+}
+template <typename T>
+Bool Never(T) {
+  return Truth(false);
+}
 
-template <typename T> T And(T a, T b) { return static_cast<T>(a & b); }
-template <typename T> T Or(T a, T b) { return static_cast<T>(a | b); }
-template <typename T> T Xor(T a, T b) { return static_cast<T>(a ^ b); }
-template <typename T> T Not(T a) { return static_cast<T>(~a); }
-template <typename T> bool OutOfWidth(T b) {
+template <typename T>
+T And(T a, T b) {
+  return static_cast<T>(a & b);
+}
+template <typename T>
+T Or(T a, T b) {
+  return static_cast<T>(a | b);
+}
+template <typename T>
+T Xor(T a, T b) {
+  return static_cast<T>(a ^ b);
+}
+template <typename T>
+T Not(T a) {
+  return static_cast<T>(~a);
+}
+template <typename T>
+bool OutOfWidth(T b) {
   return b < 0 || static_cast<uint64_t>(b) >= sizeof(T) * 8;
 }
-template <typename T> T ShiftLeft(T a, T b) {
+template <typename T>
+T ShiftLeft(T a, T b) {
   return OutOfWidth(b) ? T{0} : static_cast<T>(static_cast<Wide<T>>(a) << b);
 }
-template <typename T> T ShiftRight(T a, T b) {
+template <typename T>
+T ShiftRight(T a, T b) {
   constexpr int kWidest = std::numeric_limits<T>::digits;  // leaves the sign; 0 for unsigned below
   if (OutOfWidth(b)) return std::is_signed_v<T> ? static_cast<T>(a >> kWidest) : T{0};
   return static_cast<T>(a >> b);
 }
 
 // torch's: by squaring, wrapping; a negative exponent keeps only the bases 1 and -1.
-template <typename T> T IntPow(T a, T b) {
-  if (b < 0) return a == 1 ? T{1} : (a == static_cast<T>(-1) ? static_cast<T>((b & 1) ? -1 : 1) : T{0});
+template <typename T>
+T IntPow(T a, T b) {
+  if (b < 0)
+    return a == 1 ? T{1} : (a == static_cast<T>(-1) ? static_cast<T>((b & 1) ? -1 : 1) : T{0});
   Wide<T> base = static_cast<Wide<T>>(a), result = 1;
   for (Wide<T> e = static_cast<Wide<T>>(b); e; e >>= 1) {
     if (e & 1) result *= base;
@@ -127,19 +213,25 @@ template <typename T> T IntPow(T a, T b) {
 }
 
 // b != 0. The quotient of the least integer by -1 does not trap here, it wraps.
-template <typename T> T Quotient(T a, T b) {
-  if constexpr (std::is_signed_v<T>) if (b == T{-1}) return Neg(a);
+template <typename T>
+T Quotient(T a, T b) {
+  if constexpr (std::is_signed_v<T>)
+    if (b == T{-1}) return Neg(a);
   return static_cast<T>(a / b);
 }
-template <typename T> T Rest(T a, T b) {
-  if constexpr (std::is_signed_v<T>) if (b == T{-1}) return T{0};
+template <typename T>
+T Rest(T a, T b) {
+  if constexpr (std::is_signed_v<T>)
+    if (b == T{-1}) return T{0};
   return static_cast<T>(a % b);
 }
-template <typename T> T FloorQuotient(T a, T b) {
+template <typename T>
+T FloorQuotient(T a, T b) {
   const T q = Quotient(a, b);
   return Rest(a, b) != 0 && ((a < 0) != (b < 0)) ? static_cast<T>(q - 1) : q;
 }
-template <typename T> T FloorRest(T a, T b) {
+template <typename T>
+T FloorRest(T a, T b) {
   const T r = Rest(a, b);
   return r != 0 && ((r < 0) != (b < 0)) ? static_cast<T>(r + b) : r;
 }
@@ -157,7 +249,8 @@ bool Divide(const Tile& t) {
 }
 
 // c10::div_floor_floating: exact where a / b rounds up to an integer.
-template <typename T> T FloorDivFloat(T a, T b) {
+template <typename T>
+T FloorDivFloat(T a, T b) {
   if (b == 0) return a / b;
   const T mod = std::fmod(a, b);
   T div = (a - mod) / b;
@@ -166,16 +259,29 @@ template <typename T> T FloorDivFloat(T a, T b) {
   const T floored = std::floor(div);
   return div - floored > T{0.5} ? floored + 1 : floored;
 }
-template <typename T> T RemainderFloat(T a, T b) {
+template <typename T>
+T RemainderFloat(T a, T b) {
   const T mod = std::fmod(a, b);
   return mod != 0 && ((b < 0) != (mod < 0)) ? mod + b : mod;
 }
-template <typename T> T FmodFloat(T a, T b) { return std::fmod(a, b); }
-template <typename T> T TruncDivFloat(T a, T b) { return std::trunc(a / b); }
-template <typename T> T PowFloat(T a, T b) { return std::pow(a, b); }
+template <typename T>
+T FmodFloat(T a, T b) {
+  return std::fmod(a, b);
+}
+template <typename T>
+T TruncDivFloat(T a, T b) {
+  return std::trunc(a / b);
+}
+template <typename T>
+T PowFloat(T a, T b) {
+  return std::pow(a, b);
+}
 
 #define LS_MATH(Name, expression) \
-  template <typename T> T Name(T x) { return expression; }
+  template <typename T>           \
+  T Name(T x) {                   \
+    return expression;            \
+  }
 LS_MATH(Sqrt, std::sqrt(x))
 LS_MATH(Rsqrt, T{1} / std::sqrt(x))
 LS_MATH(Reciprocal, T{1} / x)
@@ -192,9 +298,9 @@ LS_MATH(Tanh, std::tanh(x))
 LS_MATH(Erf, std::erf(x))
 LS_MATH(Sigmoid, T{1} / (T{1} + std::exp(-x)))
 LS_MATH(Silu, x / (T{1} + std::exp(-x)))
-LS_MATH(Gelu, x * T{0.5} * (T{1} + std::erf(x * T{0.70710678118654752440})))
-LS_MATH(GeluTanh, T{0.5} * x * (T{1} + std::tanh(T{0.79788456080286535588} *
-                                                 (x + T{0.044715} * x * x * x))))
+LS_MATH(Gelu, x* T{0.5} * (T{1} + std::erf(x * T{0.70710678118654752440})))
+LS_MATH(GeluTanh,
+        T{0.5} * x * (T{1} + std::tanh(T{0.79788456080286535588} * (x + T{0.044715} * x * x * x))))
 LS_MATH(Floor, std::floor(x))
 LS_MATH(Ceil, std::ceil(x))
 LS_MATH(Trunc, std::trunc(x))
@@ -214,9 +320,14 @@ Bool BoolSame(Bool a) { return Truth(a.byte != 0); }
 
 TileFn FindBool(PwOp op) {
   switch (op) {
-    case PwOp::kAdd: case PwOp::kOr: case PwOp::kMax: return Map2<BoolOr, Bool, Bool>;
-    case PwOp::kMul: case PwOp::kAnd: case PwOp::kMin: return Map2<BoolAnd, Bool, Bool>;
-    case PwOp::kXor: case PwOp::kNe: return Map2<BoolNe, Bool, Bool>;
+    case PwOp::kAdd:
+    case PwOp::kOr:
+    case PwOp::kMax: return Map2<BoolOr, Bool, Bool>;
+    case PwOp::kMul:
+    case PwOp::kAnd:
+    case PwOp::kMin: return Map2<BoolAnd, Bool, Bool>;
+    case PwOp::kXor:
+    case PwOp::kNe: return Map2<BoolNe, Bool, Bool>;
     case PwOp::kEq: return Map2<BoolEq, Bool, Bool>;
     case PwOp::kLt: return Map2<BoolLt, Bool, Bool>;
     case PwOp::kGt: return Map2<BoolGt, Bool, Bool>;
@@ -224,7 +335,8 @@ TileFn FindBool(PwOp op) {
     case PwOp::kGe: return Map2<BoolGe, Bool, Bool>;
     case PwOp::kNot: return Map1<BoolNot, Bool, Bool>;
     case PwOp::kSign: return Map1<BoolSame, Bool, Bool>;
-    case PwOp::kIsNan: case PwOp::kIsInf: return Map1<Never<Bool>, Bool, Bool>;
+    case PwOp::kIsNan:
+    case PwOp::kIsInf: return Map1<Never<Bool>, Bool, Bool>;
     case PwOp::kWhere: return Select<Bool>;
     default: return nullptr;
   }
@@ -340,7 +452,8 @@ TileFn TypedTile(PwOp op, DType dtype) {
 TileFn TypedExtra(Extra which, DType dtype) {
   if (dtype != DType::kF64) return nullptr;
   if (which == Extra::kCube) return Map1<Cube<double>, double, double>;
-  return which == Extra::kInverseSquare ? TileFn{Map1<InverseSquare<double>, double, double>} : nullptr;
+  return which == Extra::kInverseSquare ? TileFn{Map1<InverseSquare<double>, double, double>}
+                                        : nullptr;
 }
 
 TileFn FindTile(PwOp op, DType dtype, Isa isa) {

@@ -22,9 +22,9 @@ inline constexpr uint8_t kPwAny = kPwNumbers | kPwBool;
 
 struct PwFacts {
   ir::PwOp op;
-  uint8_t operands;   // kPwFloats | ...: what it is defined on, as torch has it
+  uint8_t operands;  // kPwFloats | ...: what it is defined on, as torch has it
   PwResult result;
-  uint8_t weight;     // work an element, in additions: for cost and for splitting work
+  uint8_t weight;  // work an element, in additions: for cost and for splitting work
 };
 
 const PwFacts& Facts(ir::PwOp op);

@@ -53,8 +53,10 @@ struct ExtremeOf {
   using Acc = V;
   using Limits = std::numeric_limits<V>;
   static Acc Init() {
-    if constexpr (std::is_integral_v<V>) return kSign > 0 ? Limits::min() : Limits::max();
-    else return kSign > 0 ? -Limits::infinity() : Limits::infinity();
+    if constexpr (std::is_integral_v<V>)
+      return kSign > 0 ? Limits::min() : Limits::max();
+    else
+      return kSign > 0 ? -Limits::infinity() : Limits::infinity();
   }
   static Acc Step(Acc a, V v) {  // a NaN wins and stays
     const bool better = kSign > 0 ? v > a : v < a;
@@ -102,8 +104,10 @@ struct Task {
   }
   template <typename Acc>
   void Finish(int64_t index, Acc acc) const {
-    if constexpr (std::is_same_v<Acc, double>) Store(out, index, acc / divisor());
-    else Store(out, index, acc);
+    if constexpr (std::is_same_v<Acc, double>)
+      Store(out, index, acc / divisor());
+    else
+      Store(out, index, acc);
   }
 };
 
@@ -114,13 +118,15 @@ void ForEachRun(const ReducePlan::Dims& reduced, const T* x, Run run) {
   const int outer = std::max(0, reduced.rank - 1);
   const int64_t n = reduced.inner(), rows = reduced.count / n;
   RowWalker<1> walk(reduced.dims, outer, {reduced.strides}, 0);
-  for (int64_t r = 0; r < rows; ++r, walk.Next()) run(x + walk.offset(0), n, reduced.inner_stride());
+  for (int64_t r = 0; r < rows; ++r, walk.Next())
+    run(x + walk.offset(0), n, reduced.inner_stride());
 }
 
 // Is there a vectorised form of this accumulator on this element?
 template <class E, class Op>
-constexpr bool kHasRuns = std::is_same_v<typename E::Value, float> &&
-                          (std::is_same_v<Op, SumOf<float>> || std::is_same_v<typename Op::Acc, float>);
+constexpr bool kHasRuns =
+    std::is_same_v<typename E::Value, float> &&
+    (std::is_same_v<Op, SumOf<float>> || std::is_same_v<typename Op::Acc, float>);
 
 template <class E, class Op>
 void ReduceOne(const Task& task, const typename E::Type* x, int64_t index) {
@@ -128,8 +134,10 @@ void ReduceOne(const Task& task, const typename E::Type* x, int64_t index) {
   ForEachRun(task.plan.reduced, x, [&](const typename E::Type* run, int64_t n, int64_t stride) {
     if constexpr (kHasRuns<E, Op>) {
       if (stride == 1 && n >= 16) {
-        if constexpr (std::is_same_v<Op, SumOf<float>>) acc += task.runs.sum(run, n);
-        else acc = Op::Step(acc, (Op::Init() < 0 ? task.runs.max : task.runs.min)(run, n));
+        if constexpr (std::is_same_v<Op, SumOf<float>>)
+          acc += task.runs.sum(run, n);
+        else
+          acc = Op::Step(acc, (Op::Init() < 0 ? task.runs.max : task.runs.min)(run, n));
         return;
       }
     }
@@ -140,8 +148,8 @@ void ReduceOne(const Task& task, const typename E::Type* x, int64_t index) {
 
 // Columns [0, n) from x on; n <= kReduceColumns.
 template <class E, class Op>
-void ReduceColumns(const Task& task, const typename E::Type* x, int64_t column_stride, int64_t index,
-                   int64_t n) {
+void ReduceColumns(const Task& task, const typename E::Type* x, int64_t column_stride,
+                   int64_t index, int64_t n) {
   using Acc = typename Op::Acc;
   Acc acc[kReduceColumns];
   std::fill_n(acc, n, Op::Init());
@@ -165,7 +173,8 @@ void Reduce(const Task& task, ThreadPool& pool) {
   if (!plan.by_columns) {
     pool.ParallelFor(plan.kept.count, RowGrain(work), [&](int64_t begin, int64_t end, int) {
       RowWalker<1> walk(plan.kept.dims, plan.kept.rank, {plan.kept.strides}, begin);
-      for (int64_t o = begin; o < end; ++o, walk.Next()) ReduceOne<E, Op>(task, x + walk.offset(0), o);
+      for (int64_t o = begin; o < end; ++o, walk.Next())
+        ReduceOne<E, Op>(task, x + walk.offset(0), o);
     });
     return;
   }
@@ -177,7 +186,8 @@ void Reduce(const Task& task, ThreadPool& pool) {
       const RowWalker<1> row(plan.kept.dims, plan.kept.rank - 1, {plan.kept.strides}, b / blocks);
       const int64_t column = b % blocks * kReduceColumns;
       ReduceColumns<E, Op>(task, x + row.offset(0) + column * stride, stride,
-                           b / blocks * columns + column, std::min(kReduceColumns, columns - column));
+                           b / blocks * columns + column,
+                           std::min(kReduceColumns, columns - column));
     }
   });
 }
@@ -186,7 +196,8 @@ template <class E>
 void ReduceElements(const Task& task, ThreadPool& pool) {
   using V = typename E::Value;
   switch (task.kind) {
-    case ReduceKind::kSum: case ReduceKind::kMean: return Reduce<E, SumOf<V>>(task, pool);
+    case ReduceKind::kSum:
+    case ReduceKind::kMean: return Reduce<E, SumOf<V>>(task, pool);
     case ReduceKind::kProd: return Reduce<E, ProductOf<V>>(task, pool);
     case ReduceKind::kMax: return Reduce<E, ExtremeOf<V, 1>>(task, pool);
     case ReduceKind::kMin: return Reduce<E, ExtremeOf<V, -1>>(task, pool);
@@ -212,11 +223,14 @@ Status Run(const KernelArgs& args) {
     AllocationPause pause;
     return InvalidArgument("max or min over a dim of extent 0 has no value");
   }
-  plan.by_columns = plan.kept.rank > 0 && plan.kept.inner() >= 4 &&
-                    (plan.reduced.rank == 0 || plan.kept.inner_stride() < plan.reduced.inner_stride());
+  plan.by_columns =
+      plan.kept.rank > 0 && plan.kept.inner() >= 4 &&
+      (plan.reduced.rank == 0 || plan.kept.inner_stride() < plan.reduced.inner_stride());
   Task task{x, args.out(0), plan, prepared.kind, {}};
   switch (x.dtype) {
-    case DType::kF32: case DType::kF16: case DType::kBF16: task.runs = FindReduceRuns(x.dtype); break;
+    case DType::kF32:
+    case DType::kF16:
+    case DType::kBF16: task.runs = FindReduceRuns(x.dtype); break;
     default: break;
   }
   switch (x.dtype) {

@@ -38,7 +38,8 @@ inline constexpr int64_t kReduceColumns = 256;
 using SumRunFn = double (*)(const void* x, int64_t n);
 using ExtremeRunFn = float (*)(const void* x, int64_t n);
 // out[c] += x[r * row_stride + c] for r < rows, c < columns <= kReduceColumns.
-using SumColumnsFn = void (*)(const void* x, int64_t row_stride, int64_t rows, int64_t columns, double* out);
+using SumColumnsFn = void (*)(const void* x, int64_t row_stride, int64_t rows, int64_t columns,
+                              double* out);
 struct ReduceRuns {
   SumRunFn sum;
   ExtremeRunFn max, min;

@@ -30,8 +30,10 @@ Types Infer(const InferContext& c) {
   for (size_t i = 0; i < c.in(0).dims.size(); ++i) {
     const bool reduced = next < dims.size() && dims[next] == static_cast<int64_t>(i);
     if (reduced) ++next;
-    if (!reduced) out.push_back(c.in(0).dims[i]);
-    else if (keepdim) out.push_back(c.table.Int(1));
+    if (!reduced)
+      out.push_back(c.in(0).dims[i]);
+    else if (keepdim)
+      out.push_back(c.table.Int(1));
   }
   if (next != dims.size()) return InvalidArgument("dims must ascend inside the input's rank");
   return std::vector<TensorType>{{ResultType(kind, c.in(0).dtype), std::move(out)}};
@@ -50,8 +52,9 @@ std::vector<ValueId> Reduce(AtenCall& c, const char* kind) {
   std::sort(dims.begin(), dims.end());
   if (c.Given("dtype")) x = c.Cast(x, c.TypeOr("dtype", DType::kF32));
   c.Ignore({"dtype"});
-  return {c.Emit(kReduce, {x},
-                 {{"kind", std::string(kind)}, {"dims", std::move(dims)}, {"keepdim", int64_t{keepdim}}})};
+  return {c.Emit(
+      kReduce, {x},
+      {{"kind", std::string(kind)}, {"dims", std::move(dims)}, {"keepdim", int64_t{keepdim}}})};
 }
 
 // Two passes, as the definition says: mean of squared distances, scaled by n / max(0, n - correction).
@@ -67,14 +70,16 @@ std::vector<ValueId> Variance(AtenCall& c) {
   const double correction = c.NumberOr("correction", c.BoolOr("unbiased", true) ? 1 : 0);
   if (!c.ok()) return {x};
   auto reduce = [&](const char* kind, ValueId v, bool keep) {
-    return c.Emit(kReduce, {v}, {{"kind", std::string(kind)}, {"dims", dims}, {"keepdim", int64_t{keep}}});
+    return c.Emit(kReduce, {v},
+                  {{"kind", std::string(kind)}, {"dims", dims}, {"keepdim", int64_t{keep}}});
   };
   ValueId distance = c.Binary(PwOp::kSub, c.Of(x), c.Of(reduce("mean", x, true)));
   ValueId sum = reduce("sum", c.Unary(PwOp::kSquare, distance), keepdim);
   Expr count = c.table().Int(1);
   for (int64_t d : dims) count = count * c.DimsOf(x)[static_cast<size_t>(d)];
   const int64_t whole = static_cast<int64_t>(correction);
-  if (static_cast<double>(whole) != correction) c.Fail(Unsupported("a fractional correction {}", correction));
+  if (static_cast<double>(whole) != correction)
+    c.Fail(Unsupported("a fractional correction {}", correction));
   const Expr divisor = sym::Max(c.table().Int(0), count - whole);
   return {c.Binary(PwOp::kDiv, c.Of(sum), c.Number(divisor))};
 }
@@ -88,15 +93,15 @@ std::vector<ValueId> Any(AtenCall& c) { return Reduce(c, "any"); }
 std::vector<ValueId> All(AtenCall& c) { return Reduce(c, "all"); }
 
 const AtenForm kForms[] = {
-    {"aten.sum.default", Sum},       {"aten.sum.dim_IntList", Sum},
-    {"aten.mean.default", Mean},     {"aten.mean.dim", Mean},
-    {"aten.prod.default", Prod},     {"aten.prod.dim_int", Prod},
-    {"aten.var.dim", Variance},      {"aten.var.correction", Variance},
-    {"aten.amax.default", Max},      {"aten.max.default", Max},
-    {"aten.amin.default", Min},      {"aten.min.default", Min},
-    {"aten.any.default", Any},       {"aten.any.dim", Any},
-    {"aten.any.dims", Any},          {"aten.all.default", All},
-    {"aten.all.dim", All},           {"aten.all.dims", All},
+    {"aten.sum.default", Sum},   {"aten.sum.dim_IntList", Sum},
+    {"aten.mean.default", Mean}, {"aten.mean.dim", Mean},
+    {"aten.prod.default", Prod}, {"aten.prod.dim_int", Prod},
+    {"aten.var.dim", Variance},  {"aten.var.correction", Variance},
+    {"aten.amax.default", Max},  {"aten.max.default", Max},
+    {"aten.amin.default", Min},  {"aten.min.default", Min},
+    {"aten.any.default", Any},   {"aten.any.dim", Any},
+    {"aten.any.dims", Any},      {"aten.all.default", All},
+    {"aten.all.dim", All},       {"aten.all.dims", All},
 };
 
 }  // namespace

@@ -7,8 +7,11 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/rms_norm/cpu.cc"
 #include "backends/cpu/simd/dispatch.h"
+
 #include "hwy/foreach_target.h"
+
 #include "hwy/highway.h"
+
 #include "backends/cpu/simd/reduce-inl.h"
 
 #ifndef LS_OPS_RMS_NORM_ONCE
@@ -31,7 +34,9 @@ namespace {
 
 struct SquareOf {
   template <class D, class V>
-  HWY_INLINE V operator()(D, V v) const { return hn::Mul(v, v); }
+  HWY_INLINE V operator()(D, V v) const {
+    return hn::Mul(v, v);
+  }
 };
 
 template <class E>
@@ -81,9 +86,7 @@ void RmsNormDouble(const RmsRow& row) {
   for (int64_t i = 0; i < row.n; ++i) y[i] = x[i] * scale * (w ? w[i] : 1);
 }
 
-struct RmsPrepared : Prepared {
-  double eps = 0;
-};
+struct RmsPrepared : Prepared { double eps = 0; };
 
 Status Run(const KernelArgs& args) {
   const View& x = args.in(0);

@@ -6,8 +6,11 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/rope/cpu.cc"
 #include "backends/cpu/simd/dispatch.h"
+
 #include "hwy/foreach_target.h"
+
 #include "hwy/highway.h"
+
 #include "backends/cpu/simd/half-inl.h"
 
 #ifndef LS_OPS_ROPE_ONCE
@@ -45,7 +48,8 @@ HWY_INLINE void Half(E e, const typename E::Type* x, const typename E::Type* oth
   }
   if (i < n) {
     const int64_t left = n - i;
-    const auto a = Rounded(e, d, hn::Mul(LoadPartial(e, d, x + i, left), LoadPartial(e, d, c + i, left)));
+    const auto a =
+        Rounded(e, d, hn::Mul(LoadPartial(e, d, x + i, left), LoadPartial(e, d, c + i, left)));
     const auto turned = hn::Xor(LoadPartial(e, d, other + i, left), sign);
     const auto b = Rounded(e, d, hn::Mul(turned, LoadPartial(e, d, s + i, left)));
     StorePartial(e, hn::Add(a, b), d, y + i, left);

@@ -8,8 +8,11 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/softmax/cpu.cc"
 #include "backends/cpu/simd/dispatch.h"
+
 #include "hwy/foreach_target.h"
+
 #include "hwy/highway.h"
+
 #include "backends/cpu/simd/math-inl.h"
 #include "backends/cpu/simd/reduce-inl.h"
 
@@ -18,9 +21,9 @@
 namespace liveshape::cpu {
 struct SoftmaxRow {
   const void* x;
-  void* y;         // may be x
-  float* exps;     // n floats; may be y where that is f32
-  int64_t n;       // > 0
+  void* y;           // may be x
+  float* exps;       // n floats; may be y where that is f32
+  int64_t n;         // > 0
   bool masked_zero;  // a row of only -inf gives zeros, else NaN
 };
 using SoftmaxFn = void (*)(const SoftmaxRow& row);
@@ -76,7 +79,8 @@ void Softmax(const SoftmaxRow& row) {
   const auto scale = hn::Set(d, static_cast<float>(1.0 / sum));
   int64_t i = 0;
   for (; i + lanes <= n; i += lanes) StoreF32(e, hn::Mul(hn::LoadU(d, exps + i), scale), d, y + i);
-  if (i < n) StorePartial(e, hn::Mul(LoadPartial(F32{}, d, exps + i, n - i), scale), d, y + i, n - i);
+  if (i < n)
+    StorePartial(e, hn::Mul(LoadPartial(F32{}, d, exps + i, n - i), scale), d, y + i, n - i);
 }
 
 SoftmaxFn FindSoftmax(DType dtype) {
@@ -117,7 +121,8 @@ void CopyStrided(const T* from, int64_t from_stride, T* to, int64_t to_stride, i
 void CopyStrided(size_t size, const std::byte* from, int64_t from_stride, std::byte* to,
                  int64_t to_stride, int64_t n) {
   auto copy = [&]<typename T>(T*) {
-    CopyStrided(reinterpret_cast<const T*>(from), from_stride, reinterpret_cast<T*>(to), to_stride, n);
+    CopyStrided(reinterpret_cast<const T*>(from), from_stride, reinterpret_cast<T*>(to), to_stride,
+                n);
   };
   if (size == 2) return copy(static_cast<uint16_t*>(nullptr));
   if (size == 4) return copy(static_cast<uint32_t*>(nullptr));

@@ -34,9 +34,11 @@ std::vector<ValueId> LogSoftmax(AtenCall& c) {
   const DType dtype = c.TypeOr("dtype", c.TypeOf(x));
   const int64_t dim = c.Axis("dim", c.Rank(x));
   x = c.Cast(x, IsFloat(dtype) ? dtype : DType::kF32);
-  const std::vector<int64_t> dims = c.Rank(x) == 0 ? std::vector<int64_t>{} : std::vector<int64_t>{dim};
+  const std::vector<int64_t> dims =
+      c.Rank(x) == 0 ? std::vector<int64_t>{} : std::vector<int64_t>{dim};
   auto reduce = [&](const char* kind, ValueId v) {
-    return c.Emit(kReduce, {v}, {{"kind", std::string(kind)}, {"dims", dims}, {"keepdim", int64_t{1}}});
+    return c.Emit(kReduce, {v},
+                  {{"kind", std::string(kind)}, {"dims", dims}, {"keepdim", int64_t{1}}});
   };
   ValueId shifted = c.Binary(PwOp::kSub, c.Of(x), c.Of(reduce("max", x)));
   ValueId sum = reduce("sum", c.Unary(PwOp::kExp, shifted));
@@ -44,10 +46,8 @@ std::vector<ValueId> LogSoftmax(AtenCall& c) {
 }
 
 const AtenForm kForms[] = {
-    {"aten.log_softmax.int", LogSoftmax},
-    {"aten._log_softmax.default", LogSoftmax},
-    {"aten.softmax.int", Softmax},
-    {"aten._softmax.default", Softmax},
+    {"aten.log_softmax.int", LogSoftmax},    {"aten._log_softmax.default", LogSoftmax},
+    {"aten.softmax.int", Softmax},           {"aten._softmax.default", Softmax},
     {"aten._safe_softmax.default", Softmax},
 };
 

@@ -1,5 +1,6 @@
 // ATen's many names for a view.
 #include "ops/aten.h"
+
 #include "ops/forms.h"
 #include "ops/ops.h"
 
@@ -64,9 +65,9 @@ Values Narrow(AtenCall& c) {
   const Expr inside = sym::And(sym::And(sym::Le(t.Int(0), from), sym::Le(t.Int(0), length)),
                                sym::Le(from + length, size));
   if (!inside.is_int(1))
-    c.graph().guards.push_back({inside, fmt::format("{} elements from {} lie inside size {} (narrow)",
-                                                    sym::ToString(length), sym::ToString(from),
-                                                    sym::ToString(size))});
+    c.graph().guards.push_back(
+        {inside, fmt::format("{} elements from {} lie inside size {} (narrow)",
+                             sym::ToString(length), sym::ToString(from), sym::ToString(size))});
   return {c.Slice(x, dim, from, length)};
 }
 
@@ -129,8 +130,10 @@ Dims ResolveSizes(AtenCall& c, ValueId x, Dims sizes) {
   Expr others = t.Int(1);
   int64_t open = -1;
   for (size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i].is_int(-1)) open = static_cast<int64_t>(i);
-    else others = others * sizes[i];
+    if (sizes[i].is_int(-1))
+      open = static_cast<int64_t>(i);
+    else
+      others = others * sizes[i];
   }
   if (open >= 0) {
     Expr& size = sizes[static_cast<size_t>(open)];
@@ -144,8 +147,8 @@ Dims ResolveSizes(AtenCall& c, ValueId x, Dims sizes) {
     others = others * size;
   }
   if (others != numel)
-    c.graph().guards.push_back({sym::Eq(others, numel), fmt::format("a view keeps {} elements",
-                                                                     sym::ToString(numel))});
+    c.graph().guards.push_back(
+        {sym::Eq(others, numel), fmt::format("a view keeps {} elements", sym::ToString(numel))});
   return sizes;
 }
 
@@ -164,8 +167,10 @@ Values Flatten(AtenCall& c) {
   Dims sizes;
   for (int64_t i = 0; i < rank; ++i) {
     Expr d = c.DimsOf(x)[static_cast<size_t>(i)];
-    if (i > start && i <= end) sizes.back() = sizes.back() * d;
-    else sizes.push_back(d);
+    if (i > start && i <= end)
+      sizes.back() = sizes.back() * d;
+    else
+      sizes.push_back(d);
   }
   return {c.Reshape(x, std::move(sizes))};
 }
@@ -204,9 +209,9 @@ Values Squeeze(AtenCall& c) {
     const bool named = std::find(dims.begin(), dims.end(), i) != dims.end();
     if (named && d.is_int(1)) continue;
     if (named && c.table().Bounds(d).Contains(1))
-      c.graph().guards.push_back({sym::Ne(d, c.table().Int(1)),
-                                  fmt::format("squeeze would change the rank where {} is 1",
-                                              sym::ToString(d))});
+      c.graph().guards.push_back(
+          {sym::Ne(d, c.table().Int(1)),
+           fmt::format("squeeze would change the rank where {} is 1", sym::ToString(d))});
     sizes.push_back(d);
   }
   return {c.Reshape(x, std::move(sizes))};
@@ -299,7 +304,8 @@ Values Split(AtenCall& c) {
   const Expr each = c.Size("split_size");
   if (!c.ok()) return {};
   const Expr count = sym::CeilDiv(c.DimsOf(x)[static_cast<size_t>(dim)], each);
-  if (!count.is_int()) c.Fail(Unsupported("split into `{}` pieces: not a constant", sym::ToString(count)));
+  if (!count.is_int())
+    c.Fail(Unsupported("split into `{}` pieces: not a constant", sym::ToString(count)));
   return c.ok() ? SplitEvenly(c, x, dim, each, count.value()) : Values{};
 }
 

@@ -14,14 +14,13 @@ Types InferReshape(const InferContext& c) {
   LS_ASSIGN_OR_RETURN(Dims sizes, NeedAttr<Dims>(c, "sizes"));
   Expr before = sym::Product(c.table, c.in(0).dims), after = sym::Product(c.table, sizes);
   if (!MayEqual(c.table, before, after))
-    return InvalidArgument("cannot view {} elements as {}", sym::ToString(before), sym::ToString(after));
+    return InvalidArgument("cannot view {} elements as {}", sym::ToString(before),
+                           sym::ToString(after));
   return std::vector<TensorType>{{c.in(0).dtype, std::move(sizes)}};
 }
 
 // A run of input dims that lie densely behind each other is one axis of `extent` elements `stride` apart.
-struct Run {
-  Expr extent, stride;
-};
+struct Run { Expr extent, stride; };
 
 std::vector<Run> DenseRuns(sym::Table& table, const Dims& dims, const Dims& strides) {
   std::vector<Run> runs;  // innermost first
@@ -77,7 +76,8 @@ Types InferPermute(const InferContext& c) {
 
 std::optional<Layout> ViewPermute(const InferContext& c, const TensorType&, const Layout& in) {
   Layout layout{{}, in.offset};
-  for (int64_t axis : c.node.Ints("perm")) layout.strides.push_back(in.strides[static_cast<size_t>(axis)]);
+  for (int64_t axis : c.node.Ints("perm"))
+    layout.strides.push_back(in.strides[static_cast<size_t>(axis)]);
   return layout;
 }
 
@@ -88,7 +88,8 @@ Types InferSlice(const InferContext& c) {
   LS_ASSIGN_OR_RETURN(Expr start, NeedExpr(c, "start"));
   LS_ASSIGN_OR_RETURN(Expr length, NeedExpr(c, "length"));
   if (step < 1) return InvalidArgument("step {} must be positive", step);
-  if (c.table.Bounds(start).hi < 0) return InvalidArgument("start {} is negative", sym::ToString(start));
+  if (c.table.Bounds(start).hi < 0)
+    return InvalidArgument("start {} is negative", sym::ToString(start));
   Dims dims = c.in(0).dims;
   dims[static_cast<size_t>(dim)] = length;
   return std::vector<TensorType>{{c.in(0).dtype, std::move(dims)}};
@@ -120,7 +121,8 @@ std::optional<Layout> ViewExpand(const InferContext& c, const TensorType& out, c
   const size_t lead = out.dims.size() - dims.size();
   Layout layout{Dims(out.dims.size(), c.table.Int(0)), in.offset};
   for (size_t i = 0; i < dims.size(); ++i)
-    if (!dims[i].is_int(1) || out.dims[lead + i].is_int(1)) layout.strides[lead + i] = in.strides[i];
+    if (!dims[i].is_int(1) || out.dims[lead + i].is_int(1))
+      layout.strides[lead + i] = in.strides[i];
   return layout;
 }
 

@@ -62,7 +62,8 @@ ValueId WriteThroughView(AtenCall& c, ValueId base, ValueId view, ValueId source
   for (size_t i = chain.size(); i-- > 0;) {
     const ir::Node& node = graph.nodes[chain[i]];
     const ir::TensorType* input = &graph.type(node.inputs[0]);
-    auto next = node.op->view({graph.table(), node, {&input, 1}}, graph.type(node.outputs[0]), layout);
+    auto next =
+        node.op->view({graph.table(), node, {&input, 1}}, graph.type(node.outputs[0]), layout);
     if (!next) {
       c.Fail(Unsupported("a write through a view that strides cannot express (`{}`)", node.name));
       return base;
@@ -70,8 +71,9 @@ ValueId WriteThroughView(AtenCall& c, ValueId base, ValueId view, ValueId source
     layout = std::move(*next);
   }
   source = c.Expand(c.Cast(source, c.TypeOf(base)), c.DimsOf(view));
-  return c.Emit(kViewWrite, {base, source},
-                {{"sizes", c.DimsOf(view)}, {"strides", layout.strides}, {"offset", Dims{layout.offset}}});
+  return c.Emit(
+      kViewWrite, {base, source},
+      {{"sizes", c.DimsOf(view)}, {"strides", layout.strides}, {"offset", Dims{layout.offset}}});
 }
 
 const ir::OpDef kViewWrite = {.name = "view_write", .infer = Infer, .in_place_input = 0};

@@ -2,6 +2,8 @@
 //   M = 1            bandwidth: several panels at once, no packing
 //   M <= 16          panel by panel, each read once from memory for all rows
 //   else             blocked: A packed per worker, B's panel blocks from L1
+// One Zen 4 core (AVX2, 91.5 GFLOP/s and 25 GB/s by bench_kernels --cpu-time): 1024^3 at 91 % of peak, M = 1
+// of 8192 x 8192 at the full read bandwidth, M = 3 to 512 of 1024 x 1024 at 76-92 % of peak.
 // Bits depend on the operands alone: not on the route, the split or the thread count (micro-inl.h).
 //
 //   GemmCall call = {.m = rows, .n = n, .k = k, .a = ..., .b = ..., .c = out};

@@ -93,9 +93,9 @@
 #endif
 
 // In namespace liveshape::cpu (or inside an anonymous one there), under HWY_ONCE. The order is Isa's.
-#define LS_SIMD_TABLE(function)                                                                \
+#define LS_SIMD_TABLE(function)                                                                    \
   constexpr decltype(LS_SIMD_PORTABLE(function)) function##PerIsa[::liveshape::cpu::kIsaCount] = { \
-      LS_SIMD_PORTABLE(function), LS_SIMD_AVX2(function), LS_SIMD_AVX512(function),            \
+      LS_SIMD_PORTABLE(function), LS_SIMD_AVX2(function), LS_SIMD_AVX512(function),                \
       LS_SIMD_NEON(function), LS_SIMD_WASM(function)}
 
 #define LS_SIMD(function) (function##PerIsa[static_cast<int>(::liveshape::cpu::ActiveIsa())])

@@ -36,11 +36,12 @@ struct BF16 {
   static HWY_INLINE uint16_t Narrow(float v) { return BF16FromF32(v); }
 };
 
-#define LS_NATIVE_F16 \
-  (HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON)
+#define LS_NATIVE_F16 (HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON)
 
 template <class D>
-HWY_INLINE hn::Vec<D> LoadF32(F32, D d, const float* p) { return hn::LoadU(d, p); }
+HWY_INLINE hn::Vec<D> LoadF32(F32, D d, const float* p) {
+  return hn::LoadU(d, p);
+}
 
 template <class D>
 HWY_INLINE hn::Vec<D> LoadF32(BF16, D d, const uint16_t* p) {
@@ -62,7 +63,9 @@ HWY_INLINE hn::Vec<D> LoadF32(F16, D d, const uint16_t* p) {
 }
 
 template <class D>
-HWY_INLINE void StoreF32(F32, hn::Vec<D> v, D d, float* p) { hn::StoreU(v, d, p); }
+HWY_INLINE void StoreF32(F32, hn::Vec<D> v, D d, float* p) {
+  hn::StoreU(v, d, p);
+}
 
 template <class D>
 HWY_INLINE void StoreF32(BF16, hn::Vec<D> v, D d, uint16_t* p) {
@@ -72,7 +75,8 @@ HWY_INLINE void StoreF32(BF16, hn::Vec<D> v, D d, uint16_t* p) {
   const auto bits = hn::BitCast(du, v);
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
   auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7fff))));
-  const auto quiet = hn::Or(hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 0x8000)), hn::Set(du, 0x7fc0));
+  const auto quiet =
+      hn::Or(hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 0x8000)), hn::Set(du, 0x7fc0));
   const auto is_nan = hn::RebindMask(du, hn::IsNaN(v));
   rounded = hn::IfThenElse(is_nan, quiet, rounded);
   hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di, rounded)), d16, p);
@@ -104,7 +108,8 @@ HWY_INLINE V Rounded(E e, D d, V v) {
 
 // The first `n` < Lanes(d) elements; lanes beyond are `fill`. Never reads beyond p[n - 1].
 template <class E, class D>
-HWY_INLINE hn::Vec<D> LoadPartial(E e, D d, const typename E::Type* p, size_t n, float fill = 0.0f) {
+HWY_INLINE hn::Vec<D> LoadPartial(E e, D d, const typename E::Type* p, size_t n,
+                                  float fill = 0.0f) {
   HWY_ALIGN float lanes[HWY_MAX_BYTES / sizeof(float)];
   hn::Store(hn::Set(d, fill), d, lanes);
   for (size_t i = 0; i < n; ++i) lanes[i] = E::One(p[i]);

@@ -8,7 +8,9 @@
 
 namespace liveshape::cpu {
 
-inline float F32FromBF16(uint16_t h) { return std::bit_cast<float>(static_cast<uint32_t>(h) << 16); }
+inline float F32FromBF16(uint16_t h) {
+  return std::bit_cast<float>(static_cast<uint32_t>(h) << 16);
+}
 
 inline uint16_t BF16FromF32(float f) {
   const uint32_t bits = std::bit_cast<uint32_t>(f);
@@ -24,7 +26,8 @@ inline float F32FromF16(uint16_t h) {
   const uint32_t two_w = w + w;
   const float normal = std::bit_cast<float>((two_w >> 4) + (0xE0u << 23)) * 0x1.0p-112f;
   const float denormal = std::bit_cast<float>((two_w >> 17) | (126u << 23)) - 0.5f;
-  return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(two_w < (1u << 27) ? denormal : normal));
+  return std::bit_cast<float>(sign |
+                              std::bit_cast<uint32_t>(two_w < (1u << 27) ? denormal : normal));
 }
 
 inline uint16_t F16FromF32(float f) {
@@ -36,7 +39,8 @@ inline uint16_t F16FromF32(float f) {
   base = std::bit_cast<float>((bias >> 1) + 0x07800000u) + base;
   const uint32_t bits = std::bit_cast<uint32_t>(base);
   const uint32_t magnitude = ((bits >> 13) & 0x7C00u) + (bits & 0x0FFFu);
-  return static_cast<uint16_t>(((w & 0x80000000u) >> 16) | (shl1_w > 0xFF000000u ? 0x7E00u : magnitude));
+  return static_cast<uint16_t>(((w & 0x80000000u) >> 16) |
+                               (shl1_w > 0xFF000000u ? 0x7E00u : magnitude));
 }
 
 }  // namespace liveshape::cpu

@@ -23,7 +23,7 @@ enum class Isa : uint8_t {
   kAvx2,      // with FMA and F16C
   kAvx512,    // F, VL, DQ, BW
   kNeon,
-  kWasm,      // simd128
+  kWasm,  // simd128
 };
 inline constexpr int kIsaCount = 5;
 

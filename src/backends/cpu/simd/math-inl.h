@@ -23,7 +23,9 @@ inline constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 // c0 + x (c1 + x (c2 + ...)): Horner, coefficients from the highest power down.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V Horner(D d, V x, V sum) { return sum; }
+HWY_INLINE V Horner(D d, V x, V sum) {
+  return sum;
+}
 template <class D, class V = hn::Vec<D>, typename... Rest>
 HWY_INLINE V Horner(D d, V x, V sum, float next, Rest... rest) {
   return Horner(d, x, hn::MulAdd(sum, x, hn::Set(d, next)), rest...);
@@ -35,8 +37,8 @@ template <class D>
 struct Nearest {
   using V = hn::Vec<D>;
   using VI = hn::Vec<hn::RebindToSigned<D>>;
-  V value;   // as a float
-  VI bits;   // 0x4B400000 + the integer
+  V value;                        // as a float
+  VI bits;                        // 0x4B400000 + the integer
   HWY_INLINE Nearest(D d, V v) {  // v = product + 1.5 * 2^23
     bits = hn::BitCast(hn::RebindToSigned<D>(), v);
     value = hn::Sub(v, hn::Set(d, 12582912.0f));
@@ -62,7 +64,8 @@ HWY_INLINE hn::Vec<D> PowerOfTwo(D d, VI n) {  // n in [-126, 127]
 }
 
 // x - n ln2 for n = round(x / ln2), in two parts: n * kLn2Hi is exact for |n| < 2^15.
-inline constexpr float kLn2Hi = 0.693359375f, kLn2Lo = -2.12194440e-4f, kLog2e = 1.44269504088896341f;
+inline constexpr float kLn2Hi = 0.693359375f, kLn2Lo = -2.12194440e-4f,
+                       kLog2e = 1.44269504088896341f;
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V ReduceLn2(D d, V x, V n) {
   return hn::NegMulAdd(n, hn::Set(d, kLn2Lo), hn::NegMulAdd(n, hn::Set(d, kLn2Hi), x));
@@ -246,8 +249,8 @@ HWY_INLINE V Gelu(D d, V x) {
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V GeluTanh(D d, V x) {
   const V cube = hn::Mul(hn::Mul(x, x), x);
-  const V inner = hn::Mul(hn::Set(d, 0.79788456080286536f),
-                          hn::MulAdd(hn::Set(d, 0.044715f), cube, x));
+  const V inner =
+      hn::Mul(hn::Set(d, 0.79788456080286536f), hn::MulAdd(hn::Set(d, 0.044715f), cube, x));
   return hn::Mul(hn::Mul(hn::Set(d, 0.5f), x), hn::Add(hn::Set(d, 1.0f), Tanh(d, inner)));
 }
 
@@ -271,12 +274,13 @@ HWY_INLINE V SinOrCos(D d, V x) {
   r = hn::Sub(r, hn::Mul(qf, hn::Set(d, 7.54978995489188216e-8f)));
 #endif
   const V s = hn::Mul(r, r);
-  const V sine = hn::MulAdd(hn::Mul(Horner(d, s, hn::Set(d, -1.9515295891e-4f), 8.3321608736e-3f,
-                                           -1.6666654611e-1f), s), r, r);
-  const V cosine = hn::MulAdd(
-      hn::Mul(Horner(d, s, hn::Set(d, 2.443315711809948e-5f), -1.388731625493765e-3f,
-                     4.166664568298827e-2f), s), s,
-      hn::MulAdd(s, hn::Set(d, -0.5f), hn::Set(d, 1.0f)));
+  const V sine = hn::MulAdd(
+      hn::Mul(Horner(d, s, hn::Set(d, -1.9515295891e-4f), 8.3321608736e-3f, -1.6666654611e-1f), s),
+      r, r);
+  const V cosine = hn::MulAdd(hn::Mul(Horner(d, s, hn::Set(d, 2.443315711809948e-5f),
+                                             -1.388731625493765e-3f, 4.166664568298827e-2f),
+                                      s),
+                              s, hn::MulAdd(s, hn::Set(d, -0.5f), hn::Set(d, 1.0f)));
   const auto quadrant = hn::Add(q.bits, hn::Set(di, kPhase));  // the low two bits count
   const auto odd = hn::RebindMask(d, hn::Ne(hn::And(quadrant, hn::Set(di, 1)), hn::Zero(di)));
   const V sign = hn::BitCast(d, hn::ShiftLeft<30>(hn::And(quadrant, hn::Set(di, 2))));
@@ -294,9 +298,13 @@ HWY_INLINE V SinOrCos(D d, V x) {
   return y;
 }
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V Sin(D d, V x) { return SinOrCos<0>(d, x); }
+HWY_INLINE V Sin(D d, V x) {
+  return SinOrCos<0>(d, x);
+}
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V Cos(D d, V x) { return SinOrCos<1>(d, x); }
+HWY_INLINE V Cos(D d, V x) {
+  return SinOrCos<1>(d, x);
+}
 
 // max and min that carry NaN on from either side, as torch.maximum; Highway's leave that open.
 template <class D, class V = hn::Vec<D>>

@@ -44,7 +44,9 @@ HWY_INLINE double SumRow(E e, const typename E::Type* x, int64_t n, float fill, 
 
 struct Identity {
   template <class D, class V>
-  HWY_INLINE V operator()(D, V v) const { return v; }
+  HWY_INLINE V operator()(D, V v) const {
+    return v;
+  }
 };
 
 // The largest element (kSign 1) or the smallest (-1); NaN if there is one. n > 0.
