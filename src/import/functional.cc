@@ -39,25 +39,7 @@ Status TensorStore::Write(ops::AtenCall& call, TensorId id, ir::ValueId source) 
 }
 
 std::optional<ir::Layout> TensorStore::LayoutInBase(ir::ValueId value, TensorId parent) const {
-  const ir::ValueId root = bases_[tensors_[parent].base].value;
-  const std::vector<uint32_t> producers = graph_.Producers();
-  std::vector<uint32_t> chain;
-  for (ir::ValueId v = value; v != root;) {
-    const uint32_t node = producers[v];
-    if (node == ir::Graph::kNoNode || graph_.nodes[node].op->view == nullptr) return std::nullopt;
-    chain.push_back(node);
-    v = graph_.nodes[node].inputs[0];
-  }
-  ir::Layout layout = ir::ContiguousLayout(graph_.table(), graph_.type(root).dims);
-  for (size_t i = chain.size(); i-- > 0;) {
-    const ir::Node& node = graph_.nodes[chain[i]];
-    const ir::TensorType* input = &graph_.type(node.inputs[0]);
-    auto next =
-        node.op->view({graph_.table(), node, {&input, 1}}, graph_.type(node.outputs[0]), layout);
-    if (!next) return std::nullopt;
-    layout = std::move(*next);
-  }
-  return layout;
+  return ir::LayoutInBase(graph_, graph_.Producers(), bases_[tensors_[parent].base].value, value);
 }
 
 }  // namespace liveshape::import

@@ -312,27 +312,16 @@ Status Importer::ImportItem(Env& env, const pt2::Node& node) {
   LS_ASSIGN_OR_RETURN(Expr symbol, Scalar(env, node.outputs[0].value_name()));
   LS_ASSIGN_OR_RETURN(ir::ValueId x, ReadTensor(env, node.inputs[0].arg.tensor().value_or("")));
   const std::vector<uint32_t> producers = graph_->Producers();
-  std::vector<uint32_t> chain;
-  ir::ValueId root = x;
-  while (producers[root] != ir::Graph::kNoNode && graph_->nodes[producers[root]].op->view) {
-    chain.push_back(producers[root]);
-    root = graph_->nodes[producers[root]].inputs[0];
-  }
+  const ir::ValueId root = ir::RootOfViews(*graph_, producers, x);
   const ir::Value& value = graph_->value(root);
   const bool host = (value.origin == ir::Origin::kInput || value.origin == ir::Origin::kState) &&
                     IsInteger(value.type.dtype) && symbol.is_symbol();
   if (!host)
     return Unsupported(
         "item() of a computed tensor: its value is born on the device, which is not served yet");
-  ir::Layout layout = ir::ContiguousLayout(table(), value.type.dims);
-  for (size_t i = chain.size(); i-- > 0;) {
-    const ir::Node& view = graph_->nodes[chain[i]];
-    const ir::TensorType* input = &graph_->type(view.inputs[0]);
-    auto next = view.op->view({table(), view, {&input, 1}}, graph_->type(view.outputs[0]), layout);
-    if (!next) return Unsupported("item() through a view that strides cannot express");
-    layout = std::move(*next);
-  }
-  graph_->host_values.push_back({symbol.symbol(), value.origin, value.index, layout.offset});
+  const auto layout = ir::LayoutInBase(*graph_, producers, root, x);
+  if (!layout) return Unsupported("item() through a view that strides cannot express");
+  graph_->host_values.push_back({symbol.symbol(), value.origin, value.index, layout->offset});
   return {};
 }
 

@@ -25,4 +25,28 @@ bool IsContiguous(const Layout& layout, const Dims& dims) {
   return true;
 }
 
+ValueId RootOfViews(const Graph& graph, std::span<const uint32_t> producers, ValueId view) {
+  while (producers[view] != Graph::kNoNode && graph.nodes[producers[view]].op->view)
+    view = graph.nodes[producers[view]].inputs[0];
+  return view;
+}
+
+std::optional<Layout> LayoutInBase(const Graph& graph, std::span<const uint32_t> producers,
+                                   ValueId base, ValueId view) {
+  std::vector<const Node*>
+      chain;  // from the view back to the base; a loop, since programs may be hostile
+  for (ValueId v = view; v != base; v = chain.back()->inputs[0]) {
+    if (producers[v] == Graph::kNoNode || graph.nodes[producers[v]].op->view == nullptr)
+      return std::nullopt;
+    chain.push_back(&graph.nodes[producers[v]]);
+  }
+  std::optional<Layout> layout = ContiguousLayout(graph.table(), graph.type(base).dims);
+  for (size_t i = chain.size(); i-- > 0 && layout;) {
+    const TensorType* input = &graph.type(chain[i]->inputs[0]);
+    layout = chain[i]->op->view({graph.table(), *chain[i], {&input, 1}},
+                                graph.type(chain[i]->outputs[0]), *layout);
+  }
+  return layout;
+}
+
 }  // namespace liveshape::ir

@@ -30,6 +30,13 @@ Layout ContiguousLayout(sym::Table& table, const Dims& dims);
 bool IsContiguous(const Layout& layout,
                   const Dims& dims);  // provably row-major and dense, from any offset
 
+// The value that `view` is made of by view nodes alone: itself if no view made it.
+ValueId RootOfViews(const Graph& graph, std::span<const uint32_t> producers, ValueId view);
+// Where `view` lies in its dense `base`, if it is reached from there by view nodes and strides can express
+// each of them.
+std::optional<Layout> LayoutInBase(const Graph& graph, std::span<const uint32_t> producers,
+                                   ValueId base, ValueId view);
+
 // FLOPs and bytes of one node, as expressions over the symbols (X6).
 struct Cost {
   Expr flops;

@@ -60,9 +60,7 @@ struct Builder {
 bool ReadsState(const ir::Graph& graph, const std::vector<uint32_t>& producers,
                 const ir::Node& node) {
   for (ir::ValueId v : node.inputs) {
-    while (producers[v] != ir::Graph::kNoNode && graph.nodes[producers[v]].op->view)
-      v = graph.nodes[producers[v]].inputs[0];
-    if (graph.value(v).origin == ir::Origin::kState) return true;
+    if (graph.value(ir::RootOfViews(graph, producers, v)).origin == ir::Origin::kState) return true;
   }
   return false;
 }

@@ -24,7 +24,7 @@ ThreadPool& PoolOf(int threads) {
 using Bytes = std::vector<std::byte>;
 
 Bytes Encode(const std::vector<float>& values, DType dtype) {
-  Bytes bytes(values.size() * SizeOf(dtype));
+  Bytes bytes(values.size() * SizeOf(dtype) + 8);  // never null
   for (size_t i = 0; i < values.size(); ++i) {
     if (dtype == DType::kF32) std::memcpy(&bytes[i * 4], &values[i], 4);
     const uint16_t bits =

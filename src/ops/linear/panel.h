@@ -51,8 +51,8 @@ void Pack(const PanelSource& source, T* to) {
 
 template <typename T>
 void UnpackRow(const T* packed, int64_t cols, int64_t row, T* to) {
-  const T* from = packed + row / kPanelRows * kPanelRows * cols + row % kPanelRows;
-  for (int64_t col = 0; col < cols; ++col) to[col] = from[col * kPanelRows];
+  const int64_t first = row / kPanelRows * kPanelRows * cols + row % kPanelRows;
+  for (int64_t col = 0; col < cols; ++col) to[col] = packed[first + col * kPanelRows];
 }
 
 }  // namespace panel_internal

@@ -1,15 +1,17 @@
 #include "ops/ops.h"
+#include "ops/pointwise/table.h"
 #include "ops/rules.h"
 
 namespace liveshape::ops {
 namespace {
 
-// Well-formedness of the program itself (operands, immediates) is checked by ir::Verify.
+// Operands and immediates are checked by ir::Verify; here, that each instruction is defined on its dtypes.
 Types Infer(const InferContext& c) {
   LS_ASSIGN_OR_RETURN(Dims dims, NeedAttr<Dims>(c, "dims"));
   const ir::Attr* attr = c.node.Find("program");
   const auto* program = attr ? std::get_if<ir::PointwiseProgram>(attr) : nullptr;
-  if (program == nullptr || program->code.empty()) return InvalidArgument("no program");
+  if (program == nullptr) return InvalidArgument("attribute `program` is missing");
+  LS_RETURN_IF_ERROR(CheckProgram(*program));
   for (size_t i = 0; i < c.inputs.size(); ++i)
     if (!c.has(i) || !MayEqual(c.table, c.in(i).dims, dims))
       return InvalidArgument("input {} has not the output's dims", i);

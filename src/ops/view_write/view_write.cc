@@ -45,35 +45,17 @@ const AtenForm kForms[] = {
 }  // namespace
 
 ValueId WriteThroughView(AtenCall& c, ValueId base, ValueId view, ValueId source) {
-  ir::Graph& graph = c.graph();
-  const std::vector<uint32_t> producers = graph.Producers();
-  std::vector<uint32_t> chain;  // from the view back to the base
-  for (ValueId v = view; v != base;) {
-    const uint32_t node = producers[v];
-    if (node == ir::Graph::kNoNode || graph.nodes[node].op->view == nullptr) {
-      c.Fail(Unsupported("a write through a view that is not made of views of `{}`",
-                         graph.value(base).name));
-      return base;
-    }
-    chain.push_back(node);
-    v = graph.nodes[node].inputs[0];
-  }
-  ir::Layout layout = ir::ContiguousLayout(graph.table(), c.DimsOf(base));
-  for (size_t i = chain.size(); i-- > 0;) {
-    const ir::Node& node = graph.nodes[chain[i]];
-    const ir::TensorType* input = &graph.type(node.inputs[0]);
-    auto next =
-        node.op->view({graph.table(), node, {&input, 1}}, graph.type(node.outputs[0]), layout);
-    if (!next) {
-      c.Fail(Unsupported("a write through a view that strides cannot express (`{}`)", node.name));
-      return base;
-    }
-    layout = std::move(*next);
+  const ir::Graph& graph = c.graph();
+  const auto layout = ir::LayoutInBase(graph, graph.Producers(), base, view);
+  if (!layout) {
+    c.Fail(Unsupported("a write through a view of `{}` that strides cannot express",
+                       graph.value(base).name));
+    return base;
   }
   source = c.Expand(c.Cast(source, c.TypeOf(base)), c.DimsOf(view));
   return c.Emit(
       kViewWrite, {base, source},
-      {{"sizes", c.DimsOf(view)}, {"strides", layout.strides}, {"offset", Dims{layout.offset}}});
+      {{"sizes", c.DimsOf(view)}, {"strides", layout->strides}, {"offset", Dims{layout->offset}}});
 }
 
 const ir::OpDef kViewWrite = {.name = "view_write", .infer = Infer, .in_place_input = 0};
