@@ -82,8 +82,8 @@ Result<std::vector<Row>> Walk(const Artifact& artifact, Session& session, const 
           fmt::print(stderr, "demo: {}, output `{}` {}\n", ToString(step.shape),
                      step.outputs[o].name, c.problem);
       }
-      session.Trim();
       row.stats = session.stats();
+      session.Trim();  // so that the next row shows its own shape's pages, not this one's
       if (row.stats.binds != binds) row.bind_us.push_back(row.stats.last_bind_us);
       row.ms.push_back(row.stats.last_run_ms);
     }
@@ -154,7 +154,7 @@ Result<bool> Demo(const DemoOptions& options) {
   PrintTable(rows);
   fmt::print(
       "\none strict session: {} runs, {} binds to a new shape, arena {:.2f} MB reserved at the "
-      "bound (resident: after trim)\n",
+      "bound (resident: after the run)\n",
       stats.runs, stats.binds, Megabytes(stats.arena_reserved));
   fmt::print("{}; max abs diff against torch {:.1e}\n", Counters(stats), worst);
   return good;
