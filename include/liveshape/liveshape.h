@@ -36,6 +36,9 @@ class Graph;
 }
 class Backend;  // runtime/backend.h
 
+// Of an output on a backend that computes nothing: only data would tell this dim.
+inline constexpr int64_t kUnknownDim = -1;
+
 // A tensor in somebody's memory: row-major and dense.
 struct TensorRef {
   DType dtype = DType::kF32;

@@ -108,6 +108,10 @@ std::unique_ptr<ir::Graph> SampleGraph() {
       node(ops::kIndexPut, {cache, row, ids},
            {{"axes", std::vector<int64_t>{0}}, {"accumulate", 0}}, "put", "cache.py:7");
 
+  LS_CHECK(graph
+               ->AddNode(ops::kItem, {graph->states[1].value},
+                         {{"symbol", static_cast<int64_t>(born.symbol())}}, "born")
+               .ok());
   graph->outputs = {{.name = "soft", .value = soft},
                     {.name = "x_again", .value = x},
                     {.name = "twice", .scalar = 2 * s},

@@ -35,7 +35,9 @@ double Difference(double found, double wanted) {
 
 Comparison CompareShapes(const TensorRef& found, const TensorRef& wanted) {
   Comparison result;
-  result.shape_ok = result.ok = found.dtype == wanted.dtype && found.dims == wanted.dims;
+  const auto same = [](int64_t a, int64_t b) { return a == b || a == kUnknownDim; };
+  result.shape_ok = result.ok =
+      found.dtype == wanted.dtype && std::ranges::equal(found.dims, wanted.dims, same);
   if (!result.ok)
     result.problem = fmt::format("is {}, the golden is {}", Shape(found), Shape(wanted));
   return result;

@@ -59,7 +59,8 @@ void FillReport(const ir::Graph& graph, const ImportResult& imported, CompileRep
   for (const SymbolRow& row : imported.symbols) {
     const sym::SymbolInfo& info = graph.table().symbols()[row.symbol];
     report.symbols.push_back({info.name, info.display, info.lo, info.hi, row.enters,
-                              info.stage > 0       ? "host value"
+                              info.stage > 1       ? "born from data"
+                              : info.stage > 0     ? "host value"
                               : row.enters.empty() ? "does not enter through an input"
                                                    : ""});
   }

@@ -305,24 +305,30 @@ Status Importer::ImportScalarNode(Env& env, const pt2::Node& node, const std::st
   return {};
 }
 
-// item() of an integer input or state is a host value: known before the first kernel.
+// item() of an integer input or state is a host value: known before the first kernel. Of anything else it
+// is known when the run gets there.
 Status Importer::ImportItem(Env& env, const pt2::Node& node) {
   if (node.outputs.empty() || node.inputs.empty())
     return DataLoss("item() without an operand or a result");
-  LS_ASSIGN_OR_RETURN(Expr symbol, Scalar(env, node.outputs[0].value_name()));
+  LS_ASSIGN_OR_RETURN(Expr number, Scalar(env, node.outputs[0].value_name()));
   LS_ASSIGN_OR_RETURN(ir::ValueId x, ReadTensor(env, node.inputs[0].arg.tensor().value_or("")));
+  if (IsFloat(graph_->type(x).dtype))
+    return Unsupported("item() of a float tensor: only integers become sizes");
+  // Of a bool, torch makes `u0 == 1`.
+  const std::vector<uint32_t> free = table().FreeSymbols(number);
+  if (free.size() != 1) return DataLoss("item() gives {}: not one symbol", sym::ToString(number));
   const std::vector<uint32_t> producers = graph_->Producers();
   const ir::ValueId root = ir::RootOfViews(*graph_, producers, x);
   const ir::Value& value = graph_->value(root);
-  const bool host = (value.origin == ir::Origin::kInput || value.origin == ir::Origin::kState) &&
-                    IsInteger(value.type.dtype) && symbol.is_symbol();
-  if (!host)
-    return Unsupported(
-        "item() of a computed tensor: its value is born on the device, which is not served yet");
   const auto layout = ir::LayoutInBase(*graph_, producers, root, x);
-  if (!layout) return Unsupported("item() through a view that strides cannot express");
-  graph_->host_values.push_back({symbol.symbol(), value.origin, value.index, layout->offset});
-  return {};
+  if ((value.origin == ir::Origin::kInput || value.origin == ir::Origin::kState) &&
+      IsInteger(value.type.dtype) && layout) {
+    graph_->host_values.push_back({free[0], value.origin, value.index, layout->offset});
+    return {};
+  }
+  LS_ASSIGN_OR_RETURN(ops::AtenCall call, MakeCall(env, node, ShortTarget(node.target)));
+  call.GiveSymbol(free[0], call.Reshape(x, {}));
+  return call.status();
 }
 
 Status Importer::ImportWrapper(Env& env, const pt2::Node& node, const WrapperOp& wrapper) {

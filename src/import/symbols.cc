@@ -305,13 +305,25 @@ std::vector<SymbolRow> EntryPoints(const ir::Graph& graph) {
       if (dims[i].is_symbol())
         rows[dims[i].symbol()].enters.push_back(fmt::format("{}.{}", input.name, i));
   }
+  for (const ir::HostValue& host : graph.host_values)
+    rows[host.symbol].enters.push_back(fmt::format("{}[{}]",
+                                                   host.source == ir::Origin::kInput
+                                                       ? graph.inputs[host.index].name
+                                                       : graph.states[host.index].name,
+                                                   sym::ToString(host.element)));
+  for (const ir::Node& node : graph.nodes)
+    if (node.op->gives_symbol)
+      rows[static_cast<size_t>(node.Int("symbol"))].enters.push_back(
+          fmt::format("born at {}", node.name));
   return rows;
 }
 
 void ShapeSampler::Prepare() {
   const auto& symbols = graph_.table().symbols();
-  if (symbols.size() == symbols_seen_ && !points_.empty()) return;
+  if (symbols.size() == symbols_seen_ && graph_.guards.size() == guards_seen_ && !points_.empty())
+    return;
   symbols_seen_ = symbols.size();
+  guards_seen_ = graph_.guards.size();
   points_.clear();
   std::mt19937_64 random(20);  // fixed: an import must not depend on luck
   for (int draw = 0; draw < 2048 && points_.size() < 64; ++draw) {

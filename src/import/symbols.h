@@ -41,7 +41,7 @@ class ShapeSampler {
   void Prepare();
   const ir::Graph& graph_;
   std::vector<std::vector<int64_t>> points_;
-  size_t symbols_seen_ = 0;
+  size_t symbols_seen_ = 0, guards_seen_ = 0;
 };
 
 }  // namespace liveshape::import

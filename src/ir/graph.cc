@@ -165,4 +165,15 @@ void Graph::ReplaceUses(std::span<const ValueId> map) {
   for (State& state : states) replace(state.result);
 }
 
+void Graph::ForEachExpr(const Node& node, const std::function<void(Expr)>& visit) const {
+  for (ValueId out : node.outputs)
+    for (Expr e : type(out).dims) visit(e);
+  for (const auto& [name, attr] : node.attrs) {
+    if (const auto* exprs = std::get_if<std::vector<Expr>>(&attr))
+      for (Expr e : *exprs) visit(e);
+    if (const auto* program = std::get_if<PointwiseProgram>(&attr))
+      for (Expr e : program->scalars) visit(e);
+  }
+}
+
 }  // namespace liveshape::ir

@@ -11,6 +11,7 @@
 // done in place. Integer scalars (SymInt) are not values: they are expressions.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -171,6 +172,8 @@ class Graph {
   // Replaces uses of values (in nodes, outputs and state results) by `map[value]`, kNoValue = keep.
   // Chains in the map are followed.
   void ReplaceUses(std::span<const ValueId> map);
+  // Every expression of a node: its outputs' dims and what its attributes hold.
+  void ForEachExpr(const Node& node, const std::function<void(Expr)>& visit) const;
 
   std::string name;
   std::vector<Value> values;

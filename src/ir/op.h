@@ -59,6 +59,10 @@ struct OpDef {
   // then writes only what changes (index_put into a KV cache). -1: never.
   int in_place_input = -1;
 
+  // Makes no tensor: gives the symbol of attribute `symbol` its value, the one element of input 0. Whatever
+  // has that symbol in its sizes comes after it; the shape program is cut there.
+  bool gives_symbol = false;
+
   Cost (*cost)(const InferContext& context,
                const TensorType& output) = nullptr;  // null: bytes only
 };

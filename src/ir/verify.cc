@@ -9,7 +9,9 @@ namespace {
 class Verifier {
  public:
   explicit Verifier(const Graph& graph)
-      : graph_(graph), table_(graph.table()), defined_(graph.values.size(), false) {}
+      : graph_(graph), table_(graph.table()), defined_(graph.values.size(), false) {
+    for (const sym::SymbolInfo& symbol : table_.symbols()) known_.push_back(symbol.stage < 2);
+  }
 
   Status Run() {
     LS_RETURN_IF_ERROR(CheckValues());
@@ -137,6 +139,7 @@ class Verifier {
       }
     }
 
+    if (node.op->gives_symbol) LS_RETURN_IF_ERROR(GiveSymbol(node));
     LS_ASSIGN_OR_RETURN(const std::vector<TensorType> inferred,
                         node.op->infer({table_, node, types}));
     if (inferred.size() != node.outputs.size())
@@ -156,6 +159,33 @@ class Verifier {
           LS_RETURN_IF_ERROR(CheckProgramResult(*program, inferred[i]));
       defined_[id] = true;
     }
+    Status known;
+    graph_.ForEachExpr(node, [&](Expr e) {
+      if (known.ok()) known = CheckKnown(e);
+    });
+    return known;
+  }
+
+  // A symbol born from data has one giver, before everything that has it in its sizes.
+  Status GiveSymbol(const Node& node) {
+    const Attr* symbol = node.Find("symbol");
+    const int64_t* index = symbol ? std::get_if<int64_t>(symbol) : nullptr;
+    if (index == nullptr || *index < 0 || *index >= static_cast<int64_t>(known_.size()))
+      return InvalidArgument("gives no symbol of the table its value");
+    const auto at = static_cast<size_t>(*index);
+    if (table_.symbols()[at].stage < 2 || known_[at])
+      return InvalidArgument("gives `{}` a value, which has one already",
+                             table_.symbols()[at].name);
+    known_[at] = true;
+    return {};
+  }
+
+  Status CheckKnown(Expr e) const {
+    if (!e || table_.StageOf(e) < 2) return {};
+    for (uint32_t s : table_.FreeSymbols(e))
+      if (!known_[s])
+        return InvalidArgument("{} has `{}`, which nothing before it gives a value", ToString(e),
+                               table_.symbols()[s].name);
     return {};
   }
 
@@ -237,10 +267,16 @@ class Verifier {
     return {};
   }
 
+  Status CheckResult(const Output& output) const {
+    const std::string what = fmt::format("output `{}`", output.name);
+    LS_RETURN_IF_ERROR(CheckExpr(output.scalar, what));
+    return CheckKnown(output.scalar).Prefixed(what);
+  }
+
   Status CheckResults() const {
     for (const Output& output : graph_.outputs) {
       if (output.value == kNoValue)
-        LS_RETURN_IF_ERROR(CheckExpr(output.scalar, fmt::format("output `{}`", output.name)));
+        LS_RETURN_IF_ERROR(CheckResult(output));
       else if (!IsDefined(output.value))
         return InvalidArgument("output `{}` is value %{}, which nothing makes", output.name,
                                output.value);
@@ -258,8 +294,11 @@ class Verifier {
   }
 
   Status CheckShapeFacts() const {
-    for (const Guard& guard : graph_.guards)
+    for (const Guard& guard : graph_.guards) {
       LS_RETURN_IF_ERROR(CheckExpr(guard.condition, fmt::format("guard `{}`", guard.text)));
+      LS_RETURN_IF_ERROR(
+          CheckKnown(guard.condition).Prefixed(fmt::format("guard `{}`", guard.text)));
+    }
     for (const HostValue& host : graph_.host_values) {
       if (host.symbol >= table_.symbols().size())
         return InvalidArgument("a host value is symbol {} of {}", host.symbol,
@@ -286,6 +325,7 @@ class Verifier {
   const Graph& graph_;
   sym::Table& table_;
   std::vector<bool> defined_;
+  std::vector<bool> known_;  // symbols that have a value by now
 };
 
 }  // namespace

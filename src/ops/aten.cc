@@ -371,6 +371,38 @@ ValueId AtenCall::Binary(PwOp op, Operand a, Operand b) {
   return Pointwise(op, {a, b}, t, compares ? DType::kBool : t);
 }
 
+void AtenCall::GiveSymbol(uint32_t symbol, ValueId value) {
+  if (!ok()) return;
+  table().SetStage(symbol, 2);  // at least; passes/order_by_stage.cc has the last word
+  auto made =
+      graph_.AddNode(kItem, {value}, {{"symbol", static_cast<int64_t>(symbol)}}, name_, source_);
+  if (!made.ok()) Fail(std::move(made).status());
+}
+
+Expr AtenCall::SizeFrom(ValueId count, Expr exported, Expr limit) {
+  if (!ok()) return {};
+  if (!exported) {
+    Fail(Unsupported("the export does not say what the size of the result is called"));
+    return {};
+  }
+  // Torch calls what is born from data u0, u1, ...; anything else enters with an input.
+  if (!exported.is_symbol() || table().symbols()[exported.symbol()].name[0] != 'u') return exported;
+  const uint32_t symbol = exported.symbol();
+  for (const ir::Node& node : graph_.nodes)
+    if (node.op->gives_symbol && node.Int("symbol") == symbol) return exported;
+  const sym::SymbolInfo& info = table().symbols()[symbol];
+  const int64_t lo = std::max<int64_t>(info.lo, 0);
+  const int64_t hi = limit ? std::min(info.hi, table().Bounds(limit).hi) : info.hi;
+  if (lo > hi) {
+    Fail(InvalidArgument("`{}` is at least {}, but at most {} elements are there", info.name, lo,
+                         hi));
+    return {};
+  }
+  table().NarrowSymbol(symbol, lo, hi);
+  GiveSymbol(symbol, count);
+  return exported;
+}
+
 Dims AtenCall::Broadcast(const Dims& a, const Dims& b) {
   const Dims& longer = a.size() >= b.size() ? a : b;
   const Dims& shorter = a.size() >= b.size() ? b : a;

@@ -110,6 +110,12 @@ class AtenCall {
   ValueId Unary(PwOp op, ValueId x);  // dtype kept; integers become f32 for float-only ops
   ValueId Binary(PwOp op, Operand a, Operand b);  // promoted; comparisons give bool
 
+  // A size that only data knows: the element of the 0-d `count` becomes the value of the exporter's symbol
+  // (`exported`), at most `limit` where one is known. An `exported` that is no new symbol is the exporter's
+  // claim about the data, which the op that makes the tensor checks.
+  Expr SizeFrom(ValueId count, Expr exported, Expr limit);
+  void GiveSymbol(uint32_t symbol, ValueId value);  // the value is 0-d; kItem
+
   // The dims both broadcast to; a pair of different expressions is required equal by a guard.
   Dims Broadcast(const Dims& a, const Dims& b);
 

@@ -66,6 +66,14 @@ extern const ir::OpDef kViewWrite;
 
 extern const ir::OpDef kCat;  // (x...) dim: Int
 
+// Sizes born from data. An `item` gives a symbol its value when the run reaches it; ops that make tensors
+// of such a size are told it (`count`) and fail the run where the data says otherwise.
+extern const ir::OpDef kItem;  // (x [] of an integer dtype or bool) symbol: Int; no output
+extern const ir::OpDef
+    kNonzero;  // (x [...R dims]) count: Exprs[1] -> i64 [count, R], row-major order
+extern const ir::OpDef
+    kRepeatIndex;  // (repeats i64|i32 [N]) count: Exprs[1] -> i64 [count]: i, repeats[i] times
+
 // All of them: one line an op. Lookup by name for the artifact loader.
 std::span<const ir::OpDef* const> All();
 const ir::OpDef* Find(std::string_view name);

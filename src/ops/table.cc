@@ -9,9 +9,10 @@ namespace liveshape::ops {
 
 std::span<const ir::OpDef* const> All() {
   static constexpr const ir::OpDef* kOps[] = {
-      &kAttention, &kCat,       &kCopy,   &kCumsum, &kEmbedding, &kExpand,    &kIndex,
-      &kIndexPut,  &kLayerNorm, &kLinear, &kMatmul, &kPermute,   &kPointwise, &kReduce,
-      &kReshape,   &kRmsNorm,   &kRope,   &kSlice,  &kSoftmax,   &kViewWrite,
+      &kAttention, &kCat,      &kCopy,      &kCumsum,    &kEmbedding,   &kExpand,
+      &kIndex,     &kIndexPut, &kItem,      &kLayerNorm, &kLinear,      &kMatmul,
+      &kNonzero,   &kPermute,  &kPointwise, &kReduce,    &kRepeatIndex, &kReshape,
+      &kRmsNorm,   &kRope,     &kSlice,     &kSoftmax,   &kViewWrite,
   };
   return kOps;
 }
@@ -34,8 +35,10 @@ std::vector<const AtenForm*> AllForms() {
            LayerNormForms(),
            LinearForms(),
            MatmulForms(),
+           NonzeroForms(),
            PointwiseForms(),
            ReduceForms(),
+           RepeatIndexForms(),
            RmsNormForms(),
            SoftmaxForms(),
            ViewForms(),

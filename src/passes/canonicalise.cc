@@ -56,7 +56,7 @@ class Canonicaliser {
 
   // The value that this node merely repeats.
   ir::ValueId SameAs(const ir::Node& node) const {
-    if (node.inputs.size() != 1) return ir::kNoValue;
+    if (node.inputs.size() != 1 || node.outputs.size() != 1) return ir::kNoValue;
     const ir::ValueId in = node.inputs[0];
     const bool same_type = graph_.type(in) == graph_.type(node.outputs[0]);
     if (node.op == &ops::kPermute) {

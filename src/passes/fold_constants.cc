@@ -73,8 +73,11 @@ Status FoldConstants(ir::Graph& graph, const PassOptions& options) {
     in_frontier[v] = true;
     frontier.push_back(v);
   };
+  const auto is_folded = [&](const ir::Node& node) {
+    return !node.outputs.empty() && folded[node.outputs[0]];
+  };
   for (const ir::Node& node : graph.nodes)
-    if (!folded[node.outputs[0]])
+    if (!is_folded(node))
       for (ir::ValueId in : node.inputs) want(in);
   for (const ir::Output& output : graph.outputs) want(output.value);
   for (const ir::State& state : graph.states) want(state.result);
@@ -85,7 +88,7 @@ Status FoldConstants(ir::Graph& graph, const PassOptions& options) {
   for (const ir::Constant& c : graph.constants)
     if (c.external.empty()) moved[c.value] = constants->AddConstant(c);
   for (const ir::Node& node : graph.nodes) {
-    if (!folded[node.outputs[0]]) continue;
+    if (!is_folded(node)) continue;
     std::vector<ir::ValueId> inputs;
     for (ir::ValueId in : node.inputs) inputs.push_back(in == ir::kNoValue ? in : moved[in]);
     LS_ASSIGN_OR_RETURN(auto outputs,

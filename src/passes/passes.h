@@ -56,5 +56,6 @@ Status RecogniseMasks(ir::Graph& graph, const PassOptions& options);
 // Last
 Status FusePointwise(ir::Graph& graph, const PassOptions& options);
 Status PackWeights(ir::Graph& graph, const PassOptions& options);  // kPanel16 for linear weights
+Status OrderByStage(ir::Graph& graph, const PassOptions& options);
 
 }  // namespace liveshape::passes

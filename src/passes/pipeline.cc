@@ -24,6 +24,7 @@ std::span<const Pass> Pipeline() {
       {"fuse pointwise", FusePointwise},
       {"eliminate dead code", EliminateDeadCode},
       {"pack weights", PackWeights},
+      {"order by stage", OrderByStage},
   };
   return kPipeline;
 }

@@ -44,7 +44,9 @@ class Planner {
   Operand MakeOperand(ValueId value, const Located& at);
   Operand Read(ValueId value) { return MakeOperand(value, located_[value]); }
   void Touch(StorageId storage);
-  sym::Stage StageOf(const Step& step) const;
+  void Advance(Expr e) { stage_ = std::max(stage_, table_.StageOf(e)); }
+  Status PlanBirth(uint32_t index);
+  void KeepForBirths();
   void Push(Step step);
 
   const ir::Graph& graph_;
@@ -56,6 +58,8 @@ class Planner {
   std::map<ValueId, Located> dense_copies_;
   std::vector<uint32_t> last_read_;  // node index of the last reader of each value, views followed
   std::vector<bool> state_chain_;    // values that lead in place to a state's result
+  sym::Stage stage_ = 0;    // of the step in the making: nodes come in the order of their stages
+  size_t births_done_ = 0;  // those whose stage has begun
 };
 
 StorageId Planner::NewSlot(DType dtype, Expr bytes, bool scratch) {
@@ -185,27 +189,44 @@ Operand Planner::MakeOperand(ValueId value, const Located& at) {
                   .dtype = type.dtype,
                   .rank = static_cast<uint8_t>(type.dims.size()),
                   .value = value};
+  for (const Dims* list : {&type.dims, &at.layout.strides})
+    for (Expr e : *list) Advance(e);
+  Advance(at.layout.offset);
   operand.dims_at = builder_.Tuple(type.dims);
   operand.strides_at = builder_.Tuple(at.layout.strides);
   operand.offset_at = builder_.Slot(at.layout.offset);
   return operand;
 }
 
-sym::Stage Planner::StageOf(const Step& step) const {
-  sym::Stage stage = 0;
-  for (const auto* list : {&step.inputs, &step.outputs})
-    for (const Operand& operand : *list)
-      if (operand.value != ir::kNoValue)
-        for (Expr d : graph_.type(operand.value).dims) stage = std::max(stage, table_.StageOf(d));
-  if (!plan_.steps.empty()) stage = std::max(stage, plan_.steps.back().stage);  // order is kept
-  return stage;
+// What a size is born from must last until the stage of that size begins.
+void Planner::KeepForBirths() {
+  for (; births_done_ < plan_.births.size(); ++births_done_) {
+    const Birth& birth = plan_.births[births_done_];
+    if (table_.symbols()[birth.symbol].stage > stage_) break;
+    Touch(birth.from.storage);
+  }
 }
 
 void Planner::Push(Step step) {
-  step.stage = StageOf(step);
+  step.stage = stage_;
+  KeepForBirths();
   for (const Operand& out : step.outputs)
     step.writes_state = step.writes_state || plan_.storages[out.storage].place == Place::kState;
   plan_.steps.push_back(std::move(step));
+}
+
+Status Planner::PlanBirth(uint32_t index) {
+  const ir::Node& node = graph_.nodes[index];
+  const auto symbol = static_cast<uint32_t>(node.Int("symbol"));
+  const sym::Stage born = table_.symbols()[symbol].stage;
+  Birth birth{.symbol = symbol, .node = index, .from = Read(node.inputs[0])};
+  const bool in_order =
+      plan_.births.empty() || table_.symbols()[plan_.births.back().symbol].stage <= born;
+  if (stage_ >= born || !in_order)
+    return InvalidArgument("`{}` is of stage {}, its value is known only after stage {}",
+                           table_.symbols()[symbol].name, born, stage_);
+  plan_.births.push_back(birth);
+  return {};
 }
 
 ValueId Planner::Dense(ValueId value) {
@@ -223,6 +244,7 @@ ValueId Planner::Dense(ValueId value) {
 
 Status Planner::PlanNode(uint32_t index) {
   const ir::Node& node = graph_.nodes[index];
+  if (node.op->gives_symbol) return PlanBirth(index);
   if (node.op->view && PlanView(index)) return {};
   Step step;
   step.node = index;
@@ -259,11 +281,14 @@ Status Planner::PlanNode(uint32_t index) {
       params.insert(params.end(), program->scalars.begin(), program->scalars.end());
     }
   }
+  for (Expr e : params) Advance(e);
   step.param_count = static_cast<uint32_t>(params.size());
   if (!params.empty()) step.params_at = builder_.Tuple(params);
   if (rules_.scratch)
-    if (Expr bytes = rules_.scratch(graph_, node); bytes && !bytes.is_int(0))
+    if (Expr bytes = rules_.scratch(graph_, node); bytes && !bytes.is_int(0)) {
+      Advance(bytes);
       step.scratch = NewSlot(DType::kU8, bytes, /*scratch=*/true);
+    }
   Push(std::move(step));
   return {};
 }
@@ -376,6 +401,8 @@ Result<Plan> Planner::Run() {
           fmt::format("plan: node `{}` ({})", graph_.nodes[n].name, graph_.nodes[n].op->name));
   LS_RETURN_IF_ERROR(PlanOutputs());
   LS_RETURN_IF_ERROR(CommitStates());
+  for (const Birth& birth : plan_.births)  // those that only outputs and guards ask for
+    if (table_.symbols()[birth.symbol].stage > stage_) Touch(birth.from.storage);
   // Outputs are read after the run.
   for (const PlannedOutput& output : plan_.outputs)
     if (output.operand.storage != kNoStorage)

@@ -79,6 +79,13 @@ struct Step {
   bool commits_state = false;  // a copy at the end, run only if everything before succeeded
 };
 
+// A symbol that data gives its value: read from `from` before the first step of the symbol's stage.
+struct Birth {
+  uint32_t symbol = 0;
+  uint32_t node = 0;  // the node that gives it, for people
+  Operand from;       // one element
+};
+
 struct PlannedOutput {
   Operand operand;            // dense; storage kNoStorage for an integer
   uint32_t scalar_at = 0;     // slot of an integer output
@@ -88,6 +95,7 @@ struct PlannedOutput {
 struct Plan {
   std::vector<Storage> storages;
   std::vector<Step> steps;
+  std::vector<Birth> births;             // by stage
   std::vector<PlannedOutput> outputs;    // as graph.outputs
   std::vector<StorageId> input_storage;  // kNoStorage for integers and unused inputs
   std::vector<StorageId> state_storage;

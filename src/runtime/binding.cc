@@ -168,4 +168,21 @@ Status Binding::BindHostValues(std::span<const TensorRef> inputs, const SessionM
   return {};
 }
 
+Status Binding::BindBorn(sym::Stage stage, const SessionMemory& memory) {
+  std::vector<int64_t>& block = blocks_[current_];
+  for (const plan::Birth& birth : plan_->births) {
+    const sym::SymbolInfo& info = graph_->table().symbols()[birth.symbol];
+    if (info.stage != stage) continue;
+    const int64_t value = ReadInteger(memory.bases()[birth.from.storage], birth.from.dtype,
+                                      block[birth.from.offset_at]);
+    if (value < info.lo || value > info.hi)
+      return OutOfRange(
+          "run: {} makes `{}` = {}, outside [{}, {}], for which the model was compiled (`compile "
+          "--bound {}=N` sets its maximum)",
+          ir::Describe(graph_->nodes[birth.node]), info.name, value, info.lo, info.hi, info.name);
+    block[birth.symbol] = symbols_[birth.symbol] = value;  // the block begins with the symbols
+  }
+  return plan_->program.Run(stage, block).Prefixed("run");
+}
+
 }  // namespace liveshape

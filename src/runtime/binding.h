@@ -24,6 +24,8 @@ class Binding {
   // Stage 1: integers that are data, read before the first kernel.
   Status BindHostValues(std::span<const TensorRef> inputs, const SessionMemory& memory,
                         bool* changed);
+  // Stages 2 and on: sizes born from data, once the steps before them have run. Fails the run, not the bind.
+  Status BindBorn(sym::Stage stage, const SessionMemory& memory);
 
   bool bound() const { return bound_; }
   std::span<const int64_t> block() const { return blocks_[current_]; }

@@ -26,6 +26,7 @@ class SessionMemory {
 
   // One address a storage; inputs are null until a run borrows the caller's.
   std::vector<std::byte*>& bases() { return bases_; }
+  std::span<std::byte* const> bases() const { return bases_; }
   void RestoreBase(plan::StorageId storage) { bases_[storage] = fixed_[storage]; }
   // Index of the first storage (arena, constant, state) whose address changed since Reserve; -1: none.
   int64_t FirstMoved(std::span<std::byte* const> bases) const;

@@ -28,6 +28,8 @@ struct Session::Impl {
   Binding binding;
   SessionMemory memory;
   std::vector<TensorRef> outputs;
+  std::vector<std::vector<size_t>>
+      unknown_dims;  // of each output: born from data that is not computed
   Stats stats;
   StepTimes times;
   std::atomic<bool> cancel{false};
@@ -44,7 +46,8 @@ struct Session::Impl {
   bool WritesToCaller(size_t output, const TensorRef& given) const;
   void CheckContract(const AllocationScope& scope, const char* where);
   void Inject(const char* fault);
-  size_t StageEnd(size_t begin) const;
+  Status RunSteps(size_t begin, size_t end);
+  void NoteStatesWritten(size_t end);
 };
 
 Session::Session() : impl_(std::make_unique<Impl>()) {}
@@ -78,6 +81,10 @@ Result<std::unique_ptr<Session>> Session::Create(std::shared_ptr<const Artifact>
     ref.dtype = scalar ? DType::kI64 : planned.operand.dtype;
     ref.dims.resize(planned.operand.rank);
     s.outputs.push_back(std::move(ref));
+    s.unknown_dims.emplace_back();
+    for (size_t d = 0; d < planned.operand.rank && !s.backend->computes(); ++d)
+      if (s.graph().table().StageOf(s.graph().type(planned.operand.value).dims[d]) > 1)
+        s.unknown_dims.back().push_back(d);
   }
   s.stats.allocations_observed = AllocationsObserved();
   return session;
@@ -127,6 +134,7 @@ void Session::Impl::SetOutputDims() {
   for (size_t i = 0; i < outputs.size(); ++i) {
     const plan::Operand& operand = plan.outputs[i].operand;
     for (size_t d = 0; d < operand.rank; ++d) outputs[i].dims[d] = block[operand.dims_at + d];
+    for (size_t d : unknown_dims[i]) outputs[i].dims[d] = kUnknownDim;
     outputs[i].data = operand.storage == plan::kNoStorage
                           ? const_cast<int64_t*>(&block[plan.outputs[i].scalar_at])
                           : static_cast<void*>(memory.bases()[operand.storage]);
@@ -162,31 +170,44 @@ bool Session::Impl::WritesToCaller(size_t i, const TensorRef& given) const {
          IsAligned(given.data, output.operand.dtype);
 }
 
-size_t Session::Impl::StageEnd(size_t begin) const {
-  size_t end = begin;
-  while (end < plan.steps.size() && plan.steps[end].stage == plan.steps[begin].stage) ++end;
-  return end;
+// After a failure: states that no step before `end` wrote are as before; else the session says so and stays
+// shut.
+void Session::Impl::NoteStatesWritten(size_t end) {
+  for (size_t i = 0; i < end; ++i) needs_reset = needs_reset || plan.steps[i].writes_state;
 }
 
+Status Session::Impl::RunSteps(size_t begin, size_t end) {
+  const RunContext context{binding.block(), memory.bases(), &cancel,
+                           options.profile ? &times : nullptr};
+  size_t failed = end;
+  Status status = backend->Run(context, begin, end, &failed);
+  if (status.ok()) return {};
+  const plan::Step* step = failed < plan.steps.size() ? &plan.steps[failed] : nullptr;
+  NoteStatesWritten(failed);
+  needs_reset = needs_reset || (step && step->commits_state);
+  if (step == nullptr || step->node == ir::Graph::kNoNode) return status;
+  return std::move(status).Prefixed("run: " + ir::Describe(graph().nodes[step->node]));
+}
+
+// What is known before the first kernel runs first (stages 0 and 1). Each later stage begins by reading
+// the sizes that the steps before it have made.
 Status Session::Impl::Execute() {
-  RunContext context{binding.block(), memory.bases(), &cancel, options.profile ? &times : nullptr};
-  for (size_t begin = 0; begin < plan.steps.size();) {
-    const size_t end = StageEnd(begin);
-    size_t failed = end;
-    if (Status s = backend->Run(context, begin, end, &failed); !s.ok()) {
-      // States that were not touched yet are as before; else the session says so and stays shut.
-      for (size_t i = 0; i <= failed && i < plan.steps.size(); ++i)
-        needs_reset = needs_reset ||
-                      (plan.steps[i].writes_state && (i < failed || plan.steps[i].commits_state));
-      const plan::Step* step = failed < plan.steps.size() ? &plan.steps[failed] : nullptr;
-      if (step == nullptr || step->node == ir::Graph::kNoNode) return s;
-      const ir::Node& node = graph().nodes[step->node];
-      return std::move(s).Prefixed(fmt::format("run: node `{}` ({}{}{})", node.name, node.op->name,
-                                               node.source.empty() ? "" : ", ", node.source));
+  const sym::Stage last = plan.program.stage_count() - 1;
+  size_t begin = 0;
+  for (sym::Stage stage = 1;; ++stage) {
+    if (stage > 1 && backend->computes()) {
+      if (Status s = binding.BindBorn(stage, memory); !s.ok()) {
+        NoteStatesWritten(begin);
+        return s;
+      }
+      SetOutputDims();
     }
+    size_t end = begin;
+    while (end < plan.steps.size() && plan.steps[end].stage <= stage) ++end;
+    LS_RETURN_IF_ERROR(RunSteps(begin, end));
     begin = end;
+    if (stage >= last) return {};
   }
-  return {};
 }
 
 Status Session::Impl::Run(std::span<const TensorRef> inputs, std::span<TensorRef> caller) {

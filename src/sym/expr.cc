@@ -36,19 +36,21 @@ uint32_t DegreeOf(const Node& node) {
   return degree;
 }
 
+void DeriveStage(Node& node, const std::vector<SymbolInfo>& symbols) {
+  node.stage = node.kind == Kind::kSymbol ? symbols[node.bits].stage : Stage{0};
+  for (Expr arg : node.args) node.stage = std::max(node.stage, arg.node()->stage);
+}
+
 // The facts about a node that follow from its arguments.
 void Derive(Node& node, const std::vector<SymbolInfo>& symbols) {
   node.is_float =
       IsFloatKind(node.kind) || (node.kind == Kind::kSelect && node.args[1].is_float_valued());
-  if (node.kind == Kind::kSymbol) {
-    node.symbol_mask = uint64_t{1} << (node.bits % 64);
-    node.stage = symbols[node.bits].stage;
-  }
+  if (node.kind == Kind::kSymbol) node.symbol_mask = uint64_t{1} << (node.bits % 64);
+  DeriveStage(node, symbols);
   for (Expr arg : node.args) {
     const Node& a = *arg.node();
     node.shares_symbols |= (node.symbol_mask & a.symbol_mask) != 0;
     node.symbol_mask |= a.symbol_mask;
-    node.stage = std::max(node.stage, a.stage);
     node.tree_size = SaturatingAdd(node.tree_size, a.tree_size);
     node.depth = std::max(node.depth, SaturatingAdd(a.depth, 1));
   }
@@ -170,6 +172,13 @@ void Table::NarrowSymbol(uint32_t index, int64_t lo, int64_t hi) {
 void Table::SetDisplay(uint32_t index, std::string display) {
   LS_CHECK(index < impl_->symbols.size());
   impl_->symbols[index].display = std::move(display);
+}
+
+void Table::SetStage(uint32_t index, Stage stage) {
+  LS_CHECK(index < impl_->symbols.size() && !impl_->frozen);
+  if (impl_->symbols[index].stage == stage) return;
+  impl_->symbols[index].stage = stage;
+  for (Node& node : impl_->nodes) DeriveStage(node, impl_->symbols);
 }
 
 void Table::Freeze() {

@@ -158,6 +158,8 @@ class Table {
   // wrong. Widening is not, and is checked.
   void NarrowSymbol(uint32_t index, int64_t lo, int64_t hi);
   void SetDisplay(uint32_t index, std::string display);
+  // When a symbol becomes known is found out while a graph is built; expressions made before follow.
+  void SetStage(uint32_t index, Stage stage);
 
   // Any kind with its arguments, simplified; what the operators above call.
   Expr Make(Kind kind, std::span<const Expr> args);

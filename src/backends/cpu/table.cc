@@ -13,8 +13,10 @@ extern const CpuKernel kIndexPutKernel;
 extern const CpuKernel kLayerNormKernel;
 extern const CpuKernel kLinearKernel;
 extern const CpuKernel kMatmulKernel;
+extern const CpuKernel kNonzeroKernel;
 extern const CpuKernel kPointwiseKernel;
 extern const CpuKernel kReduceKernel;
+extern const CpuKernel kRepeatIndexKernel;
 extern const CpuKernel kReshapeKernel;
 extern const CpuKernel kRmsNormKernel;
 extern const CpuKernel kRopeKernel;
@@ -23,10 +25,11 @@ extern const CpuKernel kViewWriteKernel;
 
 std::span<const CpuKernel* const> AllKernels() {
   static constexpr const CpuKernel* kKernels[] = {
-      &kAttentionKernel, &kCatKernel,       &kCopyKernel,      &kCumsumKernel,  &kEmbeddingKernel,
-      &kIndexKernel,     &kIndexPutKernel,  &kLayerNormKernel, &kLinearKernel,  &kMatmulKernel,
-      &kPointwiseKernel, &kReduceKernel,    &kReshapeKernel,   &kRmsNormKernel, &kRopeKernel,
-      &kSoftmaxKernel,   &kViewWriteKernel,
+      &kAttentionKernel, &kCatKernel,         &kCopyKernel,      &kCumsumKernel,
+      &kEmbeddingKernel, &kIndexKernel,       &kIndexPutKernel,  &kLayerNormKernel,
+      &kLinearKernel,    &kMatmulKernel,      &kNonzeroKernel,   &kPointwiseKernel,
+      &kReduceKernel,    &kRepeatIndexKernel, &kReshapeKernel,   &kRmsNormKernel,
+      &kRopeKernel,      &kSoftmaxKernel,     &kViewWriteKernel,
   };
   return kKernels;
 }

@@ -1,6 +1,7 @@
 #include "ops/index/index.h"
 
 #include "ops/forms.h"
+#include "ops/nonzero/nonzero.h"
 #include "ops/ops.h"
 
 namespace liveshape::ops {
@@ -33,22 +34,37 @@ Result<Dims> IndexedDims(const InferContext& c, const Dims& x, size_t first_inde
   return dims;
 }
 
-IndexArgs ReadIndices(AtenCall& c, ValueId x, const std::vector<ValueId>& indices) {
+IndexArgs ReadIndices(AtenCall& c, ValueId x, const std::vector<ValueId>& indices,
+                      const std::function<Expr()>& mask_size) {
   IndexArgs args;
   Dims dims;
-  for (size_t i = 0; i < indices.size(); ++i) {
-    if (indices[i] == ir::kNoValue) continue;
-    const DType t = c.TypeOf(indices[i]);
-    if (t == DType::kBool || t == DType::kU8)
-      c.Fail(Unsupported("an index of dtype {}: its size would be born from data", Name(t)));
-    args.axes.push_back(static_cast<int64_t>(i));
-    args.tensors.push_back(t == DType::kI32 ? indices[i] : c.Cast(indices[i], DType::kI64));
-    dims = c.Broadcast(dims, c.DimsOf(indices[i]));
+  int64_t axis = 0;
+  bool masked = false;
+  const auto take = [&](ValueId index) {
+    args.axes.push_back(axis++);
+    args.tensors.push_back(index);
+    if (c.ok()) dims = c.Broadcast(dims, c.DimsOf(index));
+  };
+  for (ValueId index : indices) {
+    if (index == ir::kNoValue) {
+      ++axis;
+    } else if (IsMask(c, index)) {
+      if (std::exchange(masked, true)) c.Fail(Unsupported("two masks in one index"));
+      if (c.Rank(index) == 0) c.Fail(Unsupported("an index by a 0-d mask"));
+      if (!c.ok()) return args;
+      for (ValueId column : PositionsByDim(c, index, mask_size())) take(column);
+    } else {
+      take(c.TypeOf(index) == DType::kI32 ? index : c.Cast(index, DType::kI64));
+    }
   }
   if (args.axes.empty()) c.Fail(InvalidArgument("no index tensor given"));
-  if (indices.size() > c.DimsOf(x).size()) c.Fail(InvalidArgument("more indices than dims"));
+  if (axis > c.Rank(x)) c.Fail(InvalidArgument("more indices than dims"));
   for (ValueId& t : args.tensors) t = c.Expand(t, dims);
   return args;
+}
+
+bool IsMask(const AtenCall& c, ValueId index) {
+  return c.TypeOf(index) == DType::kBool || c.TypeOf(index) == DType::kU8;
 }
 
 namespace {
@@ -67,7 +83,15 @@ ValueId EmitIndex(AtenCall& c, ValueId x, IndexArgs args) {
 
 std::vector<ValueId> Index(AtenCall& c) {
   ValueId x = c.Tensor("self");
-  return {EmitIndex(c, x, ReadIndices(c, x, c.Tensors("indices")))};
+  // The exporter calls the number of true elements by a name of its own, somewhere in the result's dims.
+  const auto mask_size = [&c] {
+    const Dims* dims = c.ExportedDims(0);
+    for (size_t i = 0; dims && i < dims->size(); ++i)
+      if ((*dims)[i].is_symbol() && c.table().symbols()[(*dims)[i].symbol()].name[0] == 'u')
+        return (*dims)[i];
+    return Expr();
+  };
+  return {EmitIndex(c, x, ReadIndices(c, x, c.Tensors("indices"), mask_size))};
 }
 
 std::vector<ValueId> IndexSelect(AtenCall& c) {

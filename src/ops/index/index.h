@@ -1,6 +1,8 @@
 // What index and index_put share: torch's rule for the dims of x[..., i, ..., j, ...].
 #pragma once
 
+#include <functional>
+
 #include "ops/aten.h"
 #include "ops/rules.h"
 
@@ -9,11 +11,14 @@ namespace liveshape::ops {
 // Checks `axes` against the indices (inputs from `first_index` on) and gives the dims of the result.
 Result<Dims> IndexedDims(const InferContext& c, const Dims& x, size_t first_index);
 
-// ATen's optional index tensors: their axes, and the tensors broadcast to one shape.
+// ATen's optional index tensors: their axes, and the tensors broadcast to one shape. A mask stands for as
+// many indices as it has dims; `mask_size` tells what the export calls the number of its true elements.
 struct IndexArgs {
   std::vector<int64_t> axes;
   std::vector<ValueId> tensors;
 };
-IndexArgs ReadIndices(AtenCall& c, ValueId x, const std::vector<ValueId>& indices);
+IndexArgs ReadIndices(AtenCall& c, ValueId x, const std::vector<ValueId>& indices,
+                      const std::function<Expr()>& mask_size);
+bool IsMask(const AtenCall& c, ValueId index);
 
 }  // namespace liveshape::ops

@@ -32,11 +32,37 @@ ValueId EmitPut(AtenCall& c, ValueId base, ValueId values, IndexArgs args, bool 
                 {{"axes", std::move(args.axes)}, {"accumulate", int64_t{accumulate}}});
 }
 
+// base[mask] = values, `mask` over the first dims. Values that are the same for every true element need
+// no positions: the write is a choice.
+std::vector<ValueId> MaskedPut(AtenCall& c, ValueId base, ValueId mask, ValueId values) {
+  const auto rest = c.Rank(base) - c.Rank(mask);
+  if (c.Rank(values) == rest + 1 && c.DimsOf(values)[0].is_int(1))
+    values = c.Reshape(values, Dims(c.DimsOf(values).begin() + 1, c.DimsOf(values).end()));
+  for (int64_t d = 0; d < rest; ++d) mask = c.Unsqueeze(mask, c.Rank(mask));
+  const DType dtype = c.TypeOf(base);
+  mask = c.Cast(mask, DType::kBool);
+  return {c.Pointwise(PwOp::kWhere, {c.Of(mask), c.Of(c.Cast(values, dtype)), c.Of(base)}, dtype,
+                      dtype)};
+}
+
 std::vector<ValueId> IndexPut(AtenCall& c) {
   ValueId base = c.Tensor("self"), values = c.Tensor("values");
-  IndexArgs args = ReadIndices(c, base, c.Tensors("indices"));
+  const std::vector<ValueId> indices = c.Tensors("indices");
+  const bool accumulate = c.BoolOr("accumulate", false);
   c.Ignore({"unsafe"});
-  return {EmitPut(c, base, values, std::move(args), c.BoolOr("accumulate", false))};
+  if (!c.ok()) return {base};
+  const bool by_mask = indices.size() == 1 && IsMask(c, indices[0]);
+  const int64_t rest = by_mask ? c.Rank(base) - c.Rank(indices[0]) : 0;
+  const bool one_a_mask =
+      c.Rank(values) <= rest || (c.Rank(values) == rest + 1 && c.DimsOf(values)[0].is_int(1));
+  if (by_mask && rest >= 0 && one_a_mask && !accumulate)
+    return MaskedPut(c, base, indices[0], values);
+  // One value for each true element: there are as many as the values say.
+  const auto mask_size = [&] {
+    return by_mask && c.Rank(values) == rest + 1 ? c.DimsOf(values)[0] : Expr();
+  };
+  IndexArgs args = ReadIndices(c, base, indices, mask_size);
+  return {EmitPut(c, base, values, std::move(args), accumulate)};
 }
 
 std::vector<ValueId> IndexCopy(AtenCall& c) {

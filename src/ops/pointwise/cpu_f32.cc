@@ -11,6 +11,7 @@
 
 #include "hwy/highway.h"
 
+#include "backends/cpu/simd/divide-inl.h"
 #include "ops/pointwise/cpu_f32-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -26,8 +27,8 @@ using Mask = decltype(hn::Lt(V(), V()));
 HWY_INLINE V Add(D, V a, V b) { return hn::Add(a, b); }
 HWY_INLINE V Sub(D, V a, V b) { return hn::Sub(a, b); }
 HWY_INLINE V Mul(D, V a, V b) { return hn::Mul(a, b); }
-HWY_INLINE V Div(D, V a, V b) { return hn::Div(a, b); }
-HWY_INLINE V TruncDiv(D, V a, V b) { return hn::Trunc(hn::Div(a, b)); }
+HWY_INLINE V Div(D d, V a, V b) { return Quotient(d, a, b); }
+HWY_INLINE V TruncDiv(D d, V a, V b) { return hn::Trunc(Quotient(d, a, b)); }
 // torch.maximum and minimum carry NaN on from either side; Highway's Max and Min leave that open.
 HWY_INLINE V Max(D, V a, V b) {
   return hn::IfThenElse(hn::IsNaN(a), a, hn::IfThenElse(hn::Gt(a, b), a, b));
@@ -44,10 +45,10 @@ HWY_INLINE V Sign(D d, V a) {  // 0 at NaN, as torch
 }
 HWY_INLINE V Square(D, V a) { return hn::Mul(a, a); }
 HWY_INLINE V Cube(D, V a) { return hn::Mul(hn::Mul(a, a), a); }
-HWY_INLINE V InverseSquare(D d, V a) { return hn::Div(hn::Set(d, 1.0f), hn::Mul(a, a)); }
+HWY_INLINE V InverseSquare(D d, V a) { return Quotient(d, hn::Set(d, 1.0f), hn::Mul(a, a)); }
 HWY_INLINE V Sqrt(D, V a) { return hn::Sqrt(a); }
-HWY_INLINE V Rsqrt(D d, V a) { return hn::Div(hn::Set(d, 1.0f), hn::Sqrt(a)); }
-HWY_INLINE V Reciprocal(D d, V a) { return hn::Div(hn::Set(d, 1.0f), a); }
+HWY_INLINE V Rsqrt(D d, V a) { return Quotient(d, hn::Set(d, 1.0f), hn::Sqrt(a)); }
+HWY_INLINE V Reciprocal(D d, V a) { return Quotient(d, hn::Set(d, 1.0f), a); }
 HWY_INLINE V Relu(D d, V a) { return hn::IfThenZeroElse(hn::Lt(a, hn::Zero(d)), a); }
 HWY_INLINE V Floor(D, V a) { return hn::Floor(a); }
 HWY_INLINE V Ceil(D, V a) { return hn::Ceil(a); }

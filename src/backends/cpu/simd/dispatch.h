@@ -58,9 +58,16 @@
 // Portable + AVX2 + AVX-512 (Highway's AVX3) on x86, portable + NEON on Arm, portable + simd128 on wasm.
 // Every enabled target costs 1.7 s of compile time a file. AVX3_DL says avxvnni, which traps on CPUs that
 // have only avx512-vnni.
+#include "hwy/base.h"
+#ifdef HWY_MAJOR  // since 1.0.5; newer Highways know more targets
+#define LS_SIMD_NEWER_TARGETS (HWY_SSE2 | HWY_AVX3_ZEN4 | HWY_AVX3_SPR)
+#else
+#define LS_SIMD_NEWER_TARGETS 0
+#endif
 #define HWY_COMPILE_ALL_ATTAINABLE
-#define HWY_DISABLED_TARGETS \
-  (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+#define HWY_DISABLED_TARGETS                                                              \
+  (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | \
+   LS_SIMD_NEWER_TARGETS)
 #define HWY_DISABLE_PCLMUL_AES
 
 #include "backends/cpu/simd/isa.h"
