@@ -11,7 +11,7 @@ class Nonzero(nn.Module):
 
 
 class Selected(nn.Module):
-    """What is born here is a size like any other: pointwise, reductions, products, concatenation."""
+    """What is born here is a size like any other: pointwise, reductions, products, cat."""
 
     def __init__(self):
         super().__init__()
