@@ -54,4 +54,38 @@ inline int64_t RowGrain(int64_t row_length) {
   return row_length <= 0 ? 16384 : (16384 + row_length - 1) / row_length;
 }
 
+// Every row (last dim) of input 0 in parallel, with the same row of the other inputs in `with`:
+//
+//   ForEachRow(args, {&x, &cos, &sin}, [&](const std::array<const std::byte*, 3>& in, std::byte* out) { ... });
+//
+// Inputs have x's dims and, as x, a dense last dim (NeedInnerDense); the output is dense.
+template <size_t N, class F>
+void ForEachRow(const KernelArgs& args, const std::array<const View*, N>& inputs, F&& row) {
+  const View &x = *inputs[0], &y = args.out(0);
+  if (y.numel() == 0) return;
+  const int outer = x.rank - 1;
+  const int64_t n = x.dims[outer], size = static_cast<int64_t>(SizeOf(x.dtype));
+  std::array<const int64_t*, N> strides;
+  for (size_t k = 0; k < N; ++k) strides[k] = inputs[k]->strides;
+  args.pool.ParallelFor(y.numel() / n, RowGrain(n), [&](int64_t begin, int64_t end, int) {
+    RowWalker<N> walk(x.dims, outer, strides, begin);
+    std::array<const std::byte*, N> at;
+    for (int64_t r = begin; r < end; ++r, walk.Next()) {
+      for (size_t k = 0; k < N; ++k) at[k] = inputs[k]->data + walk.offset(k) * size;
+      row(at, y.data + r * n * size);
+    }
+  });
+}
+
+inline Need NeedInnerDense(const ir::Node&, size_t) { return Need::kInnerDense; }
+
+// What a norm knows of its node.
+struct NormPrepared : Prepared { double eps = 0; };
+inline Result<std::unique_ptr<Prepared>> PrepareNorm(const ir::Graph& graph, const ir::Node& node) {
+  LS_RETURN_IF_ERROR(CheckRank(graph, node.inputs[0]));
+  auto prepared = std::make_unique<NormPrepared>();
+  prepared->eps = node.Float("eps");
+  return std::unique_ptr<Prepared>(std::move(prepared));
+}
+
 }  // namespace liveshape::cpu

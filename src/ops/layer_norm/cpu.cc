@@ -101,40 +101,22 @@ void LayerNormDouble(const LayerRow& row) {
     y[i] = (x[i] - mean) * scale * (w ? w[i] : 1) + (b ? b[i] : 0);
 }
 
-struct LayerPrepared : Prepared { double eps = 0; };
-
 Status Run(const KernelArgs& args) {
   const View& x = args.in(0);
-  const View& y = args.out(0);
-  const int outer = x.rank - 1;
-  const int64_t n = x.dims[outer];
-  if (y.numel() == 0) return {};
   const void* weight = args.inputs.size() > 1 ? args.in(1).data : nullptr;
   const void* bias = args.inputs.size() > 2 ? args.in(2).data : nullptr;
-  const double eps = static_cast<const LayerPrepared&>(*args.prepared).eps;
-  const size_t size = SizeOf(x.dtype);
+  const double eps = static_cast<const NormPrepared&>(*args.prepared).eps;
+  const int64_t n = x.dims[x.rank - 1];
   const LayerFn norm = x.dtype == DType::kF64 ? LayerNormDouble : LS_SIMD(FindLayerNorm)(x.dtype);
-  args.pool.ParallelFor(y.numel() / n, RowGrain(n), [&](int64_t begin, int64_t end, int) {
-    RowWalker<1> walk(x.dims, outer, {x.strides}, begin);
-    for (int64_t r = begin; r < end; ++r, walk.Next())
-      norm({x.data + walk.offset(0) * size, weight, bias, y.data + r * n * size, n, eps});
-  });
+  ForEachRow<1>(args, {&x},
+                [&](const auto& in, std::byte* out) { norm({in[0], weight, bias, out, n, eps}); });
   return {};
 }
-
-Result<std::unique_ptr<Prepared>> Prepare(const ir::Graph& graph, const ir::Node& node) {
-  LS_RETURN_IF_ERROR(CheckRank(graph, node.inputs[0]));
-  auto prepared = std::make_unique<LayerPrepared>();
-  prepared->eps = node.Float("eps");
-  return std::unique_ptr<Prepared>(std::move(prepared));
-}
-
-Need NeedOf(const ir::Node&, size_t) { return Need::kInnerDense; }
 
 }  // namespace
 
 extern const CpuKernel kLayerNormKernel = {
-    .op = &ops::kLayerNorm, .run = Run, .prepare = Prepare, .need = NeedOf};
+    .op = &ops::kLayerNorm, .run = Run, .prepare = PrepareNorm, .need = NeedInnerDense};
 
 }  // namespace liveshape::cpu
 #endif

@@ -95,19 +95,10 @@ void RopeDouble(const RopeRow& row) {
 
 Status Run(const KernelArgs& args) {
   const View& x = args.in(0);
-  const View& y = args.out(0);
-  const int outer = x.rank - 1;
-  const int64_t n = x.dims[outer];
-  if (y.numel() == 0) return {};
-  const size_t size = SizeOf(x.dtype);
+  const int64_t n = x.dims[x.rank - 1];
   const RopeFn rope = x.dtype == DType::kF64 ? RopeDouble : LS_SIMD(FindRope)(x.dtype);
-  args.pool.ParallelFor(y.numel() / n, RowGrain(n), [&](int64_t begin, int64_t end, int) {
-    RowWalker<3> walk(x.dims, outer, {x.strides, args.in(1).strides, args.in(2).strides}, begin);
-    for (int64_t r = begin; r < end; ++r, walk.Next()) {
-      rope({x.data + walk.offset(0) * size, args.in(1).data + walk.offset(1) * size,
-            args.in(2).data + walk.offset(2) * size, y.data + r * n * size, n});
-    }
-  });
+  ForEachRow<3>(args, {&x, &args.in(1), &args.in(2)},
+                [&](const auto& in, std::byte* out) { rope({in[0], in[1], in[2], out, n}); });
   return {};
 }
 
@@ -116,12 +107,10 @@ Result<std::unique_ptr<Prepared>> Prepare(const ir::Graph& graph, const ir::Node
   return std::unique_ptr<Prepared>();
 }
 
-Need NeedOf(const ir::Node&, size_t) { return Need::kInnerDense; }
-
 }  // namespace
 
 extern const CpuKernel kRopeKernel = {
-    .op = &ops::kRope, .run = Run, .prepare = Prepare, .need = NeedOf};
+    .op = &ops::kRope, .run = Run, .prepare = Prepare, .need = NeedInnerDense};
 
 }  // namespace liveshape::cpu
 #endif
