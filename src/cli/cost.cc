@@ -20,6 +20,7 @@ struct Report {
   size_t constant_bytes = 0, state_bytes = 0;
   std::vector<int64_t> values;  // of all symbols, with --at
   std::optional<plan::CostPoint> at;
+  size_t planned_bytes = 0, planned_lower_bound = 0;  // with it
 
   const ir::Graph& graph() const { return artifact->graph(); }
   const ir::Node* node(size_t step) const {
@@ -54,6 +55,15 @@ Result<std::vector<int64_t>> PointValues(const Report& report, const std::vector
             SymbolName(report.artifact->symbols()[i]));
   }
   return values;
+}
+
+// What the planner gives when the ranges are just this point, as `compile --static` makes them.
+Result<plan::Plan> PlanAt(const CostOptions& options, const plan::Rules& rules,
+                          std::span<const int64_t> values) {
+  LS_ASSIGN_OR_RETURN(auto narrow, LoadDescription(options.model));
+  for (uint32_t i = 0; i < values.size(); ++i)
+    narrow->graph().table().NarrowSymbol(i, values[i], values[i]);
+  return plan::MakePlan(narrow->graph(), rules);
 }
 
 std::string Shortened(std::string text) {
@@ -109,11 +119,10 @@ void PrintText(const Report& report) {
     line("  needed", total.needed_flops, at ? &at->needed_flops : nullptr);
   line("bytes moved", total.bytes, at ? &at->bytes : nullptr);
   line("peak memory", total.live, at ? &at->live : nullptr);
+  line("  scratch", total.scratch, at && !total.scratch.is_int() ? &at->scratch : nullptr);
   if (report.at)
-    fmt::print("{:<14} {} ({:.3f} of the peak)\n", "planned", report.at->arena_bytes,
-               at->live > 0
-                   ? static_cast<double>(report.at->arena_bytes) / static_cast<double>(at->live)
-                   : 1.0);
+    fmt::print("{:<14} {}, lower bound {}\n", "planned here", report.planned_bytes,
+               report.planned_lower_bound);
   fmt::print("{:<14} constants {}, states {}\n", "besides", report.constant_bytes,
              report.state_bytes);
 }
@@ -123,13 +132,15 @@ void WriteCosts(JsonWriter& json, const plan::Costs<sym::Expr>& costs,
   json.Field("flops", sym::ToString(costs.flops))
       .Field("needed_flops", sym::ToString(costs.needed_flops))
       .Field("bytes", sym::ToString(costs.bytes))
-      .Field("live_bytes", sym::ToString(costs.live));
+      .Field("live_bytes", sym::ToString(costs.live))
+      .Field("scratch_bytes", sym::ToString(costs.scratch));
   if (!at) return;
   json.Key("at").Object([&] {
     json.Field("flops", at->flops)
         .Field("needed_flops", at->needed_flops)
         .Field("bytes", at->bytes)
-        .Field("live_bytes", at->live);
+        .Field("live_bytes", at->live)
+        .Field("scratch_bytes", at->scratch);
   });
 }
 
@@ -145,7 +156,10 @@ void PrintJson(const CostOptions& options, const Report& report) {
     }
     json.Key("total").Object(
         [&] { WriteCosts(json, report.cost.total, report.at ? &report.at->total : nullptr); });
-    if (report.at) json.Field("planned_bytes", report.at->arena_bytes);
+    if (report.at)
+      json.Key("planned").Object([&] {
+        json.Field("bytes", report.planned_bytes).Field("lower_bound", report.planned_lower_bound);
+      });
     json.Field("constant_bytes", report.constant_bytes).Field("state_bytes", report.state_bytes);
     json.Key("ops").Array([&] {
       for (size_t i = 0; i < report.cost.steps.size(); ++i)
@@ -171,9 +185,12 @@ Status Cost(const CostOptions& options) {
     report.constant_bytes += ir::StoredBytes(constant).value_or(0);
   for (const ir::State& state : report.graph().states)
     report.state_bytes += ir::DenseBytes(state.dtype, state.dims).value_or(0);
-  if (!options.at.empty()) {
+  if (!options.at.empty() || report.artifact->symbols().empty()) {
     LS_ASSIGN_OR_RETURN(report.values, PointValues(report, options.at));
     LS_ASSIGN_OR_RETURN(report.at, report.cost.At(report.plan, report.values));
+    LS_ASSIGN_OR_RETURN(const plan::Plan here, PlanAt(options, rules, report.values));
+    report.planned_bytes = here.arena_bytes;
+    report.planned_lower_bound = here.lower_bound;
   }
   options.json ? PrintJson(options, report) : PrintText(report);
   return {};

@@ -3,21 +3,21 @@
 #include <algorithm>
 #include <set>
 
-#include "plan/offsets.h"
-
 namespace liveshape::plan {
 namespace {
 
 class CostMaker {
  public:
   CostMaker(const ir::Graph& graph, const Plan& plan, size_t alignment)
-      : graph_(graph), plan_(plan), table_(graph.table()), zero_(table_.Int(0)) {
-    model_.alignment = alignment;
-  }
+      : graph_(graph),
+        plan_(plan),
+        table_(graph.table()),
+        zero_(table_.Int(0)),
+        alignment_(table_.Int(static_cast<int64_t>(alignment))) {}
 
   CostModel Make() {
     FollowViews();
-    model_.total = {zero_, zero_, zero_, zero_};
+    model_.total = {zero_, zero_, zero_, zero_, zero_};
     for (const Step& step : plan_.steps) {
       model_.steps.push_back(OfStep(step));
       model_.total.flops = model_.total.flops + model_.steps.back().flops;
@@ -96,7 +96,7 @@ class CostMaker {
     }
     if (is_copy) copies_.insert({step.outputs[0].value, step.outputs[0].storage});
     const Expr flops = cost.flops ? cost.flops : zero_;
-    return {flops, cost.needed ? cost.needed : flops, bytes, zero_};
+    return {flops, cost.needed ? cost.needed : flops, bytes, zero_, zero_};
   }
 
   ir::Cost OfNode(const ir::Node& node) const {
@@ -107,24 +107,24 @@ class CostMaker {
     return node.op->cost({table_, node, types}, graph_.type(node.outputs[0]));
   }
 
+  Expr Rounded(const Storage& s) const {
+    return CeilDiv(Max(s.bytes, zero_), alignment_) * alignment_;
+  }
+
   void AddLive() {
-    const Expr alignment = table_.Int(static_cast<int64_t>(model_.alignment));
-    std::vector<std::vector<StorageId>> live(plan_.steps.size() + 1);  // the last: after the run
-    for (StorageId id = 0; id < plan_.storages.size(); ++id) {
-      const Storage& s = plan_.storages[id];
-      if (s.place == Place::kArena)
+    std::vector<Expr> live(plan_.steps.size() + 1, zero_);  // the last: after the run
+    for (const Storage& s : plan_.storages)
+      if (s.place == Place::kArena && !s.scratch)
         for (size_t t = s.first_step; t <= s.last_step && t < live.size(); ++t)
-          live[t].push_back(id);
+          live[t] = live[t] + Rounded(s);
+    std::vector<Expr> scratch;
+    for (size_t t = 0; t < plan_.steps.size(); ++t) {
+      model_.steps[t].live = live[t];
+      if (const StorageId id = plan_.steps[t].scratch; id != kNoStorage)
+        scratch.push_back(model_.steps[t].scratch = Rounded(plan_.storages[id]));
     }
-    std::vector<Expr> sums;
-    for (size_t t = 0; t < live.size(); ++t) {
-      Expr sum = zero_;
-      for (const StorageId id : live[t])
-        sum = sum + CeilDiv(Max(plan_.storages[id].bytes, zero_), alignment) * alignment;
-      sums.push_back(sum);
-      if (t < model_.steps.size()) model_.steps[t].live = sum;
-    }
-    model_.total.live = Largest(std::move(sums));
+    model_.total.live = Largest(std::move(live));
+    model_.total.scratch = Largest(std::move(scratch));
   }
 
   // The maximum, without the sums that another is provably never below.
@@ -145,7 +145,7 @@ class CostMaker {
   const ir::Graph& graph_;
   const Plan& plan_;
   sym::Table& table_;
-  const Expr zero_;
+  const Expr zero_, alignment_;
   CostModel model_;
   std::vector<Expr> distinct_;                      // a value
   std::set<std::pair<ValueId, StorageId>> copies_;  // dense ones that the planner inserted
@@ -158,6 +158,7 @@ Result<Costs<int64_t>> Evaluate(const Costs<Expr>& costs, std::span<const int64_
   LS_ASSIGN_OR_RETURN(at.needed_flops, table.Evaluate(costs.needed_flops, values));
   LS_ASSIGN_OR_RETURN(at.bytes, table.Evaluate(costs.bytes, values));
   LS_ASSIGN_OR_RETURN(at.live, table.Evaluate(costs.live, values));
+  LS_ASSIGN_OR_RETURN(at.scratch, table.Evaluate(costs.scratch, values));
   return at;
 }
 
@@ -178,14 +179,6 @@ Result<CostPoint> CostModel::At(const Plan& plan, std::span<const int64_t> symbo
     LS_ASSIGN_OR_RETURN(point.steps.emplace_back(), Evaluate(step, symbol_values));
   }
   LS_ASSIGN_OR_RETURN(point.total, Evaluate(total, symbol_values));
-  // The same slots at their size here, placed by the same code.
-  std::vector<Storage> storages = plan.storages;
-  for (Storage& s : storages) {
-    if (s.place != Place::kArena) continue;
-    const auto bytes = static_cast<size_t>(std::max<int64_t>(block[s.bytes_at], 0));
-    s.capacity = (bytes + alignment - 1) / alignment * alignment;
-  }
-  point.arena_bytes = AssignOffsets(storages);
   return point;
 }
 

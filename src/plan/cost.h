@@ -4,7 +4,7 @@
 //   plan::CostModel cost = plan::MakeCostModel(graph, plan, rules);
 //   sym::ToString(cost.total.flops);                          // "2048*B*S**2 + 196608*B*S"
 //   LS_ASSIGN_OR_RETURN(plan::CostPoint at, cost.At(plan, values));   // values[i]: that of symbol i
-//   at.total.flops; at.arena_bytes;
+//   at.total.flops;
 //
 // FLOPs are those of torch's FlopCounterMode: multiplications and additions of matrix products and attention,
 // masked keys included; every other op counts none. Bytes are what a step must move if it reads each element it
@@ -25,21 +25,20 @@ struct Costs {
   Number flops = {};
   Number needed_flops = {};  // less than `flops` where a recognised mask hides keys
   Number bytes = {};
-  // Arena bytes in use while the step runs, each slot rounded up to the alignment. In `total`: the most over all
-  // steps. No placement of the slots can need less.
+  // Arena bytes of tensors in use while the step runs, each rounded up to the alignment. In `total`: the most over
+  // all steps and after the last. No placement of the tensors can need less.
   Number live = {};
+  Number scratch = {};  // of the step's kernel: what the backend asks for, most often sized for the bound
 };
 
 struct CostPoint {
   std::vector<Costs<int64_t>> steps;
   Costs<int64_t> total;
-  size_t arena_bytes = 0;  // what the planner would reserve if the ranges were this point
 };
 
 struct CostModel {
   std::vector<Costs<Expr>> steps;  // as Plan::steps
   Costs<Expr> total;
-  size_t alignment = 0;
 
   // Fails as bind and run do, with their messages, where a value is outside its range or a guard does not hold.
   Result<CostPoint> At(const Plan& plan, std::span<const int64_t> symbol_values) const;
