@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "backends/cpu/gemm/gemm.h"
+#include "backends/cpu/peak.h"
 #include "backends/cpu/simd/isa.h"
-#include "bench/peak.h"
 #include "ops/attention/cpu_block.h"
 #include "ops/linear/panel.h"
 

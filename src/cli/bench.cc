@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "cli/common.h"
+#include "cli/load.h"
 #include "cli/options.h"
 
 namespace liveshape::cli {
@@ -126,10 +127,11 @@ Status Bench(const BenchOptions& options) {
     return InvalidArgument("--repeat {}: should be 1 to 1000000", options.repeat);
   LS_ASSIGN_OR_RETURN(std::vector<Point> sweep, ParseSweeps(options.sweeps));
   LS_ASSIGN_OR_RETURN(auto ranges, ParseIntRanges(options.ints));
-  LS_ASSIGN_OR_RETURN(auto artifact, Artifact::Load(options.model));
+  LS_ASSIGN_OR_RETURN(LoadedModel model, LoadModel(options.model, options.constants));
+  const std::shared_ptr<const Artifact>& artifact = model.artifact;
   std::vector<std::vector<int64_t>> points;
   for (const Point& point : sweep) {
-    LS_ASSIGN_OR_RETURN(points.emplace_back(), SymbolValues(*artifact, point));
+    LS_ASSIGN_OR_RETURN(points.emplace_back(), SymbolValues(*artifact, point, "--sweep"));
   }
   LS_ASSIGN_OR_RETURN(auto backend, MakeBackend(options.backend, options.threads));
   LS_ASSIGN_OR_RETURN(auto session,

@@ -160,7 +160,8 @@ Point LiveShape(const Artifact& artifact, std::span<const int64_t> values) {
   return shape;
 }
 
-Result<std::vector<int64_t>> SymbolValues(const Artifact& artifact, const Point& point) {
+Result<std::vector<int64_t>> SymbolValues(const Artifact& artifact, const Point& point,
+                                          std::string_view flag) {
   const auto& symbols = artifact.symbols();
   std::vector<int64_t> values(symbols.size(), 0);
   std::vector<bool> given(symbols.size(), false);
@@ -183,8 +184,8 @@ Result<std::vector<int64_t>> SymbolValues(const Artifact& artifact, const Point&
   for (size_t i = 0; i < symbols.size(); ++i) {
     if (given[i] || !IsShapeSymbol(artifact, i)) continue;
     if (symbols[i].min != symbols[i].max) {
-      return InvalidArgument("symbol `{}` ({} to {}) has no value: add --sweep {}=...",
-                             SymbolName(symbols[i]), symbols[i].min, symbols[i].max,
+      return InvalidArgument("symbol `{}` ({} to {}) has no value: add {} {}=...",
+                             SymbolName(symbols[i]), symbols[i].min, symbols[i].max, flag,
                              SymbolName(symbols[i]));
     }
     values[i] = symbols[i].min;

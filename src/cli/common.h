@@ -55,9 +55,10 @@ const std::string& SymbolName(const SymbolDescription& symbol);
 // In the order in which they enter: batch before length, as the inputs have them.
 Point LiveShape(const Artifact& artifact, std::span<const int64_t> values);
 
-// A point of a sweep as values in the order of Artifact::symbols(). Every shape symbol must be given, unless its range is
-// one value.
-Result<std::vector<int64_t>> SymbolValues(const Artifact& artifact, const Point& point);
+// A point as values in the order of Artifact::symbols(). Every shape symbol must be given, unless its range is one
+// value; `flag` is what gives one.
+Result<std::vector<int64_t>> SymbolValues(const Artifact& artifact, const Point& point,
+                                          std::string_view flag);
 
 // Normal floats, uniform integers (0 to 1 unless `ranges` says more), coin-flip bools at a live shape.
 Result<std::vector<HostTensor>> RandomInputs(const Artifact& artifact,

@@ -49,6 +49,7 @@ void PrintText(const CompileOptions& options, const CompileReport& report) {
     fmt::print("{}", table.ToString());
   }
   for (const std::string& dim : report.specialised) fmt::print("fixed by torch: {}\n", dim);
+  for (const std::string& name : report.externals) fmt::print("external: {}\n", name);
   fmt::print("{}: {} nodes ({}), {:.1f} MB of constants, {:.2f} s\n", options.output, report.nodes,
              OpCounts(report), static_cast<double>(report.constant_bytes) / 1e6, report.seconds);
   std::fflush(stdout);
@@ -74,6 +75,7 @@ void PrintJson(const CompileOptions& options, const CompileReport& report) {
         });
     });
     strings("specialised", report.specialised);
+    strings("externals", report.externals);
     strings("warnings", report.warnings);
     json.Key("passes").Array([&] {
       for (const auto& [pass, ms] : report.pass_ms)
@@ -95,6 +97,7 @@ Status Compile(const CompileOptions& options) {
   LS_ASSIGN_OR_RETURN(request.bounds, ReadAssignments("--bound", options.bounds));
   LS_ASSIGN_OR_RETURN(request.mins, ReadAssignments("--min", options.mins));
   LS_ASSIGN_OR_RETURN(request.statics, ReadAssignments("--static", options.statics));
+  request.externals = options.externals;
   request.progress = [](std::string_view pass, double ms) {
     fmt::print(stderr, "{:>10.1f} ms  {}\n", ms, pass);
   };

@@ -6,10 +6,13 @@
 
 #include "base/memory.h"
 #include "cli/common.h"
+#include "cli/load.h"
 #include "cli/options.h"
-#include "import/pt2/archive.h"
+#include "import/import.h"
+#include "ir/dot.h"
 #include "ir/graph.h"
 #include "ir/op.h"
+#include "liveshape_generated.h"
 
 namespace liveshape::cli {
 namespace {
@@ -131,8 +134,10 @@ class ArtifactJson {
       json_.Object([&] {
         json_.Field("name", constant.name).Field("dtype", Name(constant.dtype));
         Dims(constant.dims);
-        json_.Field("bytes", constant.data.size())
-            .Field("layout", static_cast<int>(constant.layout));
+        json_.Field("encoding",
+                    fbs::EnumNameEncoding(static_cast<fbs::Encoding>(constant.encoding)));
+        json_.Field("layout", fbs::EnumNameLayout(static_cast<fbs::Layout>(constant.layout)));
+        json_.Field("bytes", ir::StoredBytes(constant).value_or(0));
         json_.Field("external", constant.external).Field("value", constant.value);
       });
   }
@@ -209,12 +214,23 @@ Status Dump(const DumpOptions& options) {
   if (IsZip(file->bytes())) {
     auto archive = pt2::Pt2Archive::Open(file->bytes());
     if (!archive.ok()) return std::move(archive).status().Prefixed(options.file);
-    fmt::print("{}\n", options.json ? pt2::DumpJson(*archive) : pt2::DumpText(*archive));
+    if (options.format == "dot") {
+      auto imported = ImportPt2(*archive, file);
+      if (!imported.ok()) return std::move(imported).status().Prefixed(options.file);
+      fmt::print("{}", ir::ToDot(*imported->graph));
+      return {};
+    }
+    fmt::print("{}\n",
+               options.format == "json" ? pt2::DumpJson(*archive) : pt2::DumpText(*archive));
     return {};
   }
-  LS_ASSIGN_OR_RETURN(auto artifact, Artifact::Load(options.file));
+  LS_ASSIGN_OR_RETURN(auto artifact, LoadDescription(options.file));
+  if (options.format == "dot") {
+    fmt::print("{}", ir::ToDot(artifact->graph()));
+    return {};
+  }
   const std::vector<PlanOf> plans = Plans(artifact);
-  if (options.json)
+  if (options.format == "json")
     fmt::print("{}\n", ArtifactJson(*artifact).Write(plans));
   else
     PrintText(*artifact, plans);
@@ -225,7 +241,7 @@ Status Dump(const DumpOptions& options) {
 
 int RunDump(const DumpOptions& options) {
   const Status status = Dump(options);
-  return status.ok() ? kGood : Fail("dump", status, options.json);
+  return status.ok() ? kGood : Fail("dump", status, options.format == "json");
 }
 
 }  // namespace liveshape::cli

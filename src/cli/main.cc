@@ -1,4 +1,6 @@
 // The command line: flags to option structs. The one file that includes CLI11 (5.6 s to compile).
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <string>
@@ -15,18 +17,32 @@ constexpr const char* kCompileHelp = R"(Examples:
   liveshape compile model.pt2 -o model.live
   liveshape compile model.pt2 -o model.live --bound S=4096 --min S=1   # S: a Dim, s43, or input_ids.1
   liveshape compile model.pt2 -o model.live --static B=1 --json
+  liveshape compile model.pt2 -o model.live --external 'lm_head.*'     # given at load: run --constant
 --bound sets a missing bound or lowers one; it never raises the exported range.)";
 
 constexpr const char* kRunHelp = R"(Examples:
   liveshape run model.live --input x=x.npy --out result             # result/00_name.npy, 01_...
   liveshape run model.live --input 0=x.npy --input n=7 --out result --strict --profile
+  liveshape run model.live --input x=x.npy --constant lm_head.weight=head.npy --out result
   liveshape run model.live --out result --step --input ids=prompt.npy --step --input ids=next.npy
 Each --step begins the inputs of one run; step n (from 0) writes to result/n/. Inputs before the first
---step are given to every step. bfloat16 tensors are uint16 in .npy files.)";
+--step are given to every step. bfloat16 tensors are uint16 in .npy files. --profile measures what the machine can
+do (0.1 s) and shows each op's share of it: its time against that of its FLOPs or bytes at full speed, the longer.)";
+
+constexpr const char* kCostHelp = R"(Examples:
+  liveshape cost model.live                              # expressions over the symbols
+  liveshape cost model.live --at S=128,B=1               # and what they are at a live shape
+  liveshape cost model.live --at S=1 --at P=500 --json | jq .total
+FLOPs are those of torch's FlopCounterMode (matrix products, attention over all keys); `needed` leaves out keys that
+a recognised mask hides. Bytes: what each op must read and write once. Peak memory: the most that tensors take in the
+arena at one time, which no plan can undercut; kernels' scratch is told apart, since they ask for it by the bound.
+`planned here`: the arena, scratch included, if it were planned for just this live shape, and its lower bound. That of
+a session is planned for the bound: see dump. Constants and states come on top.)";
 
 constexpr const char* kDumpHelp = R"(Examples:
   liveshape dump model.live
   liveshape dump model.live --format json | jq .plan
+  liveshape dump model.live --format dot | dot -Tsvg > model.svg    # of a .pt2: as imported, before passes
   liveshape dump model.pt2)";
 
 constexpr const char* kVerifyHelp = R"(Examples:
@@ -81,14 +97,20 @@ CLI::Option* AddList(CLI::App* command, const char* flag, std::vector<std::strin
       ->allow_extra_args(false);
 }
 
+void AddConstants(CLI::App* command, std::vector<std::string>& constants) {
+  AddList(command, "--constant", constants, "NAME=FILE.npy",
+          "A constant that the artifact names but does not hold (compile --external)");
+}
+
 struct AllOptions {
   CompileOptions compile;
   RunOptions run;
+  CostOptions cost;
   DumpOptions dump;
   VerifyOptions verify;
   BenchOptions bench;
   DemoOptions demo;
-  std::string dump_format = "text";
+  bool dump_json = false;
   std::vector<std::string> unused;  // --input and --step, which TakeSteps reads
   bool unused_flag = false;
 };
@@ -111,6 +133,8 @@ void Define(CLI::App& app, AllOptions& o) {
           "Set the minimum (Dim.AUTO gives 2; 1 and 0 work too)");
   AddList(compile, "--static", o.compile.statics, "SYMBOL=N",
           "Fix a symbol to one value after all passes");
+  AddList(compile, "--external", o.compile.externals, "NAME|GLOB",
+          "Leave these constants out: they are given at load, by name, and not packed");
   AddJson(compile, o.compile.json);
   compile->footer(kCompileHelp);
 
@@ -119,21 +143,34 @@ void Define(CLI::App& app, AllOptions& o) {
   AddList(run, "-i,--input", o.unused, "NAME=FILE.npy",
           "An input, by name or position (0=x.npy); integers as n=7");
   run->add_flag("--step", o.unused_flag, "Begin the inputs of one more run in the same session");
+  AddConstants(run, o.run.constants);
   run->add_option("--out", o.run.out,
                   "Directory for the outputs; without it they are only described");
   AddBackend(run, o.run.backend, o.run.threads);
   run->add_flag("--strict", o.run.strict,
                 "Abort on any allocation, rebuild or moved address after load");
-  run->add_flag("--profile", o.run.profile, "Time per op");
+  run->add_flag("--profile", o.run.profile,
+                "Time, GFLOP/s, GB/s and share of the machine's peak per op");
   AddJson(run, o.run.json);
   run->footer(kRunHelp);
 
+  CLI::App* cost = app.add_subcommand(
+      "cost", "FLOPs, bytes and peak memory, in closed form and at a live shape");
+  cost->add_option("model", o.cost.model, "A .live artifact")->required();
+  AddList(cost, "--at", o.cost.at, "S=128,B=1",
+          "A live shape; values known at run too, where the cost depends on them");
+  cost->add_option("--backend", o.cost.backend, "Whose plan: cpu or null")->capture_default_str();
+  cost->add_option("--threads", o.cost.threads, "Threads of the CPU backend: scratch is by thread")
+      ->capture_default_str();
+  AddJson(cost, o.cost.json);
+  cost->footer(kCostHelp);
+
   CLI::App* dump = app.add_subcommand("dump", "Show what is in a .live or .pt2");
   dump->add_option("file", o.dump.file, "A .live artifact or a .pt2")->required();
-  dump->add_option("--format", o.dump_format, "text or json")
-      ->check(CLI::IsMember({"text", "json"}))
+  dump->add_option("--format", o.dump.format, "text, json or dot (Graphviz)")
+      ->check(CLI::IsMember({"text", "json", "dot"}))
       ->capture_default_str();
-  AddJson(dump, o.dump.json);
+  AddJson(dump, o.dump_json);
   dump->footer(kDumpHelp);
 
   CLI::App* verify =
@@ -146,6 +183,7 @@ void Define(CLI::App& app, AllOptions& o) {
       ->capture_default_str();
   verify->add_option("--threads", o.verify.threads, "N of the comparison between 1 and N threads")
       ->capture_default_str();
+  AddConstants(verify, o.verify.constants);
   AddJson(verify, o.verify.json);
   verify->footer(kVerifyHelp);
 
@@ -155,6 +193,7 @@ void Define(CLI::App& app, AllOptions& o) {
   AddList(bench, "--int", o.bench.ints, "NAME=LOW:HIGH",
           "Range of a random integer input (0:1 unless given)");
   AddBackend(bench, o.bench.backend, o.bench.threads);
+  AddConstants(bench, o.bench.constants);
   bench->add_option("--repeat", o.bench.repeat, "Samples per shape")->capture_default_str();
   bench->add_flag("--strict", o.bench.strict,
                   "Abort on any allocation, rebuild or moved address after load");
@@ -170,10 +209,24 @@ void Define(CLI::App& app, AllOptions& o) {
   demo->footer(kDemoHelp);
 }
 
+// CLI11 only says that a subcommand is required.
+bool SaysUnknownCommand(const CLI::App& app, const std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments[0].starts_with('-')) return false;
+  std::vector<std::string> known;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (command->get_name() == arguments[0]) return false;
+    known.push_back(command->get_name());
+  }
+  fmt::print(stderr, "liveshape: there is no subcommand `{}`: there are {}; see liveshape --help\n",
+             arguments[0], fmt::join(known, ", "));
+  return true;
+}
+
 int Main(std::vector<std::string> arguments) {
   CLI::App app("Load an artifact once, run it exactly at every live shape.", "liveshape");
   AllOptions options;
   Define(app, options);
+  if (SaysUnknownCommand(app, arguments)) return 2;
   if (!arguments.empty() && arguments[0] == "run") TakeSteps(arguments, options.run);
   try {
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants a vector
@@ -181,10 +234,11 @@ int Main(std::vector<std::string> arguments) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;  // its own codes begin at 100
   }
-  options.dump.json |= options.dump_format == "json";
+  if (options.dump_json) options.dump.format = "json";
   const std::string command = app.get_subcommands().front()->get_name();
   if (command == "compile") return RunCompile(options.compile);
   if (command == "run") return RunRun(options.run);
+  if (command == "cost") return RunCost(options.cost);
   if (command == "dump") return RunDump(options.dump);
   if (command == "verify") return RunVerify(options.verify);
   if (command == "bench") return RunBench(options.bench);

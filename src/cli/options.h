@@ -11,6 +11,7 @@ namespace liveshape::cli {
 struct CompileOptions {
   std::string input, output;
   std::vector<std::string> bounds, mins, statics;  // "S=4096"
+  std::vector<std::string> externals;              // names or globs of constants
   bool json = false;
 };
 int RunCompile(const CompileOptions& options);
@@ -20,21 +21,32 @@ struct RunOptions {
   std::string backend = "cpu";
   int threads = 0;
   bool strict = false, profile = false, json = false;
-  std::vector<std::string> inputs;  // "name=x.npy": given to every step
+  std::vector<std::string> constants;  // "name=w.npy": those that the artifact does not hold
+  std::vector<std::string> inputs;     // "name=x.npy": given to every step
   std::vector<std::vector<std::string>>
       steps;  // each step's own; empty: one run, written to `out` itself
 };
 int RunRun(const RunOptions& options);
 
+struct CostOptions {
+  std::string model;
+  std::string backend = "cpu";
+  int threads = 1;              // scratch is by thread
+  std::vector<std::string> at;  // "S=128,B=1"; empty: expressions only
+  bool json = false;
+};
+int RunCost(const CostOptions& options);
+
 struct DumpOptions {
   std::string file;
-  bool json = false;
+  std::string format = "text";  // text, json or dot
 };
 int RunDump(const DumpOptions& options);
 
 struct VerifyOptions {
   std::string model, golden;
   std::vector<std::string> backends = {"cpu", "null"};
+  std::vector<std::string> constants;
   int threads = 3;
   bool json = false;
 };
@@ -43,7 +55,7 @@ int RunVerify(const VerifyOptions& options);
 struct BenchOptions {
   std::string model;
   std::string backend = "cpu";
-  std::vector<std::string> sweeps, ints;  // "S=1,2"; "ids=0:255"
+  std::vector<std::string> sweeps, ints, constants;  // "S=1,2"; "ids=0:255"; "name=w.npy"
   int threads = 0, repeat = 30;
   bool strict = false, json = false;
 };

@@ -4,10 +4,13 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 
 #include "cli/common.h"
+#include "cli/load.h"
 #include "cli/npy.h"
 #include "cli/options.h"
+#include "cli/profile.h"
 
 namespace liveshape::cli {
 namespace {
@@ -91,27 +94,9 @@ Result<std::vector<WrittenOutput>> WriteOutputs(const Artifact& artifact, const 
   return written;
 }
 
-std::vector<ProfileEntry> SortedProfile(const Session& session) {
-  std::vector<ProfileEntry> profile = session.profile();
-  std::stable_sort(profile.begin(), profile.end(),
-                   [](const auto& a, const auto& b) { return a.us > b.us; });
-  return profile;
-}
-
-void PrintProfile(const std::vector<ProfileEntry>& profile) {
-  double total = 0;
-  for (const ProfileEntry& entry : profile) total += entry.us;
-  Table table({"op", "node", "source", "calls", "µs", "%"});
-  for (const ProfileEntry& entry : profile) {
-    table.Add({entry.op, entry.node, entry.source, fmt::format("{}", entry.calls),
-               fmt::format("{:.1f}", entry.us),
-               fmt::format("{:.1f}", total > 0 ? 100 * entry.us / total : 0)});
-  }
-  fmt::print("\n{}", table.ToString());
-}
-
 Status Run(const RunOptions& options) {
-  LS_ASSIGN_OR_RETURN(auto artifact, Artifact::Load(options.model));
+  LS_ASSIGN_OR_RETURN(LoadedModel model, LoadModel(options.model, options.constants));
+  const std::shared_ptr<const Artifact>& artifact = model.artifact;
   // Everything is read before anything runs: a wrong file in the last step costs nothing.
   std::vector<StepInputs> steps;
   const bool several = !options.steps.empty();
@@ -126,6 +111,10 @@ Status Run(const RunOptions& options) {
     steps.push_back(*std::move(inputs));
   }
   LS_ASSIGN_OR_RETURN(auto backend, MakeBackend(options.backend, options.threads));
+  std::optional<Profiler> profiler;
+  if (options.profile) {
+    LS_ASSIGN_OR_RETURN(profiler, Profiler::Make(*artifact, *backend, options.threads));
+  }
   LS_ASSIGN_OR_RETURN(auto session,
                       Session::Create(artifact, std::move(backend),
                                       {.strict = options.strict, .profile = options.profile}));
@@ -137,6 +126,7 @@ Status Run(const RunOptions& options) {
       for (size_t n = 0; n < steps.size() && failed.ok(); ++n) {
         const auto step = [&]() -> Status {
           LS_RETURN_IF_ERROR(session->Run(steps[n].tensors));
+          if (profiler) LS_RETURN_IF_ERROR(profiler->AddRun(session->symbol_values()));
           std::string directory;
           if (!options.out.empty() && computes) {
             LS_ASSIGN_OR_RETURN(
@@ -177,14 +167,7 @@ Status Run(const RunOptions& options) {
     });
     WriteCounters(json, session->stats());
     json.Field("computed", computes);
-    if (options.profile)
-      json.Key("profile").Array([&] {
-        for (const ProfileEntry& entry : SortedProfile(*session))
-          json.Object([&] {
-            json.Field("op", entry.op).Field("node", entry.node).Field("source", entry.source);
-            json.Field("us", entry.us).Field("calls", entry.calls);
-          });
-      });
+    if (profiler) profiler->Write(json, session->profile());
   });
   if (!failed.ok()) return failed;
   if (options.json) {
@@ -194,7 +177,7 @@ Status Run(const RunOptions& options) {
   if (!computes)
     fmt::print("the null backend computes nothing: shapes only, no file was written\n");
   if (options.strict) fmt::print("strict: {}\n", Counters(session->stats()));
-  if (options.profile) PrintProfile(SortedProfile(*session));
+  if (profiler) profiler->Print(session->profile());
   return {};
 }
 

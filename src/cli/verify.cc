@@ -8,6 +8,7 @@
 #include "cli/common.h"
 #include "cli/compare.h"
 #include "cli/golden.h"
+#include "cli/load.h"
 #include "cli/options.h"
 
 namespace liveshape::cli {
@@ -221,7 +222,8 @@ void PrintJson(const VerifyOptions& options, const Golden& golden, const std::ve
 Result<bool> Verify(const VerifyOptions& options) {
   if (options.threads < 1)
     return InvalidArgument("--threads {}: should be 1 or more", options.threads);
-  LS_ASSIGN_OR_RETURN(auto artifact, Artifact::Load(options.model));
+  LS_ASSIGN_OR_RETURN(LoadedModel model, LoadModel(options.model, options.constants));
+  const std::shared_ptr<const Artifact>& artifact = model.artifact;
   LS_ASSIGN_OR_RETURN(Golden golden, Golden::Load(options.golden));
   LS_RETURN_IF_ERROR(golden.ArrangeInputs(*artifact).Prefixed(options.golden));
 

@@ -1,7 +1,10 @@
 #include "compile/compile.h"
 
+#include <fnmatch.h>
+
 #include <algorithm>
 #include <chrono>
+#include <set>
 
 #include "artifact/write.h"
 #include "base/memory.h"
@@ -32,6 +35,28 @@ Result<std::vector<std::vector<std::byte>>> EvaluateConstants(
     results.emplace_back(data, data + out.bytes());
   }
   return results;
+}
+
+// Before all passes, so that none looks at data which another load may give otherwise. Such constants stay plain:
+// what a caller gives is used as it is.
+Status MakeExternal(ir::Graph& graph, const std::vector<std::string>& patterns) {
+  for (const std::string& pattern : patterns) {
+    bool matched = false;
+    for (ir::Constant& constant : graph.constants) {
+      if (fnmatch(pattern.c_str(), constant.name.c_str(), 0) != 0) continue;
+      matched = true;
+      constant.external = constant.name;
+      constant.data = {};
+      constant.owner = nullptr;
+    }
+    if (matched) continue;
+    std::vector<std::string> names;
+    for (const ir::Constant& constant : graph.constants) names.push_back(constant.name);
+    if (names.size() > 8) names.resize(8), names.push_back("...");
+    return NotFound("--external {}: no constant has such a name; the model has {}", pattern,
+                    names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
+  }
+  return {};
 }
 
 // After all passes, so that no pass can see it: a static program is the dynamic one at one point (N9).
@@ -68,7 +93,12 @@ void FillReport(const ir::Graph& graph, const ImportResult& imported, CompileRep
   report.warnings = imported.warnings;
   report.nodes = graph.nodes.size();
   for (const ir::Node& node : graph.nodes) ++report.op_counts[node.op->name];
-  for (const ir::Constant& c : graph.constants) report.constant_bytes += c.data.size();
+  std::set<std::string> externals;  // one name may serve several constants
+  for (const ir::Constant& c : graph.constants) {
+    report.constant_bytes += c.data.size();
+    if (!c.external.empty()) externals.insert(c.external);
+  }
+  report.externals.assign(externals.begin(), externals.end());
 }
 
 }  // namespace
@@ -90,6 +120,7 @@ Result<std::unique_ptr<ir::Graph>> CompileGraph(std::span<const std::byte> pt2,
       ImportResult imported,
       ImportPt2(archive, std::move(owner), {.bounds = request.bounds, .mins = request.mins}));
   done("import");
+  LS_RETURN_IF_ERROR(MakeExternal(*imported.graph, request.externals));
   passes::PassOptions options;
   options.evaluate = EvaluateConstants;
   options.forget = request.forget;

@@ -24,6 +24,8 @@ struct CompileRequest {
   std::map<std::string, int64_t> mins;    // --min
   std::map<std::string, int64_t>
       statics;  // --static: narrows the range to a point after all passes
+  // --external: names or globs (`lm_head.*`) of constants that the artifact shall name but not hold. Each must match.
+  std::vector<std::string> externals = {};
   std::function<void(std::string_view pass, double ms)> progress;
   // Set by CompileFile: bytes of the input that will not be read again.
   std::function<void(std::span<const std::byte>)> forget = {};
@@ -38,6 +40,7 @@ struct CompileReport {
   };
   std::vector<Symbol> symbols;
   std::vector<std::string> specialised;  // dims that torch fixed
+  std::vector<std::string> externals;    // constants to be given at load
   std::vector<std::string> warnings;
   std::vector<std::pair<std::string, double>> pass_ms;
   std::map<std::string, size_t> op_counts;

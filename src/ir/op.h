@@ -37,10 +37,18 @@ ValueId RootOfViews(const Graph& graph, std::span<const uint32_t> producers, Val
 std::optional<Layout> LayoutInBase(const Graph& graph, std::span<const uint32_t> producers,
                                    ValueId base, ValueId view);
 
-// FLOPs and bytes of one node, as expressions over the symbols (X6).
+// What a node costs beyond the plain case of an op that counts no FLOPs and touches each operand once; a field
+// that is none, and a read beyond the end of `reads`, is the plain case. plan/cost.h makes bytes of it (X6).
+//
+//   return {.flops = 2 * rows * columns * depth};              // linear
+//   return {.reads = {rows * width}};                          // embedding: of the table, only these rows
 struct Cost {
-  Expr flops;
-  Expr bytes;
+  Expr flops = {};               // as torch's FlopCounterMode counts; none: it counts nothing here
+  Expr needed = {};              // of these, what the answer depends on (keys that are not masked)
+  std::vector<Expr> reads = {};  // elements of input i that must be read; none: all
+  // Of an op that takes over input in_place_input: elements of output 0 that change, and reads[in_place_input],
+  // hold where it does; elsewhere all of that input is copied.
+  Expr written_in_place = {};
 };
 
 struct OpDef {
@@ -63,8 +71,8 @@ struct OpDef {
   // has that symbol in its sizes comes after it; the shape program is cut there.
   bool gives_symbol = false;
 
-  Cost (*cost)(const InferContext& context,
-               const TensorType& output) = nullptr;  // null: bytes only
+  // Null: the plain case.
+  Cost (*cost)(const InferContext& context, const TensorType& output) = nullptr;
 };
 
 }  // namespace liveshape::ir

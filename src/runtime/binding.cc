@@ -120,13 +120,8 @@ Status Binding::BindSymbols(std::span<const int64_t> values, bool* changed) {
   if (values.size() != infos.size())
     return InvalidArgument("bind: {} symbol values given, the model has {} symbols", values.size(),
                            infos.size());
-  for (size_t i = 0; i < infos.size(); ++i) {
+  for (size_t i = 0; i < infos.size(); ++i)
     candidate_[i] = infos[i].stage == 0 ? values[i] : symbols_[i];
-    if (infos[i].stage == 0 && (values[i] < infos[i].lo || values[i] > infos[i].hi))
-      return OutOfRange("bind: symbol `{}` would be {}, outside its range [{}, {}]",
-                        infos[i].display.empty() ? infos[i].name : infos[i].display, values[i],
-                        infos[i].lo, infos[i].hi);
-  }
   return Evaluate(candidate_, changed);
 }
 

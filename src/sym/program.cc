@@ -116,8 +116,9 @@ Status ShapeProgram::CheckRanges(Stage stage, std::span<const int64_t> block) co
     const Symbol& s = symbols_[i];
     if (s.stage != stage || (s.lo <= block[i] && block[i] <= s.hi)) continue;
     const bool above = block[i] > s.hi;
-    return OutOfRange("symbol `{}` is {}, {} {}", s.display.empty() ? s.name : s.display, block[i],
-                      above ? "above its bound" : "below its minimum", above ? s.hi : s.lo);
+    return OutOfRange("symbol `{}` would be {}, {} {}", s.display.empty() ? s.name : s.display,
+                      block[i], above ? "above its bound" : "below its minimum",
+                      above ? s.hi : s.lo);
   }
   return {};
 }

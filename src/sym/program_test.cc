@@ -59,7 +59,7 @@ TEST_F(ProgramTest, StagesAreSeparate) {
   ASSERT_TRUE(program.Run(1, block).ok());
   EXPECT_EQ(block[end], 18);
   block[p.symbol()] = 101;
-  EXPECT_EQ(program.Run(1, block).message(), "symbol `pos` is 101, above its bound 100");
+  EXPECT_EQ(program.Run(1, block).message(), "symbol `pos` would be 101, above its bound 100");
 }
 
 TEST_F(ProgramTest, X2_ChecksAndFaultsSayWhat) {

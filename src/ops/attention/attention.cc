@@ -45,11 +45,19 @@ Types Infer(const InferContext& c) {
   return std::vector<TensorType>{{q.dtype, {q.dims[0], q.dims[1], q.dims[2], v.dims[3]}}};
 }
 
-// Counted over the visible keys where the limit is known, as a kernel that follows the context works.
+// FLOPs as torch counts them, over all T keys. A limit hides keys: row i needs limit + i of them, and the last
+// row's are all that must be read.
 ir::Cost CostOf(const InferContext& c, const TensorType& out) {
-  const Dims& q = c.in(0).dims;
-  Expr keys = c.in(1).dims[2];
-  return {2 * q[0] * q[1] * q[2] * keys * (q[3] + out.dims[3]), {}};
+  const Dims &q = c.in(0).dims, &k = c.in(1).dims;
+  const Expr heads = q[0] * q[1], rows = q[2], keys = k[2], depth = q[3] + out.dims[3];
+  ir::Cost cost{.flops = 2 * heads * rows * keys * depth};
+  if (!c.node.Has("limit")) return cost;
+  const Expr zero = c.table.Int(0), limit = c.node.Exprs("limit")[0];
+  const Expr visible = rows * limit + FloorDiv(rows * (rows - 1), c.table.Int(2));
+  cost.needed = Min(cost.flops, 2 * heads * Max(zero, visible) * depth);
+  const Expr read = k[0] * k[1] * Min(keys, Max(zero, limit + rows - 1));
+  cost.reads = {{}, read * k[3], read * out.dims[3]};
+  return cost;
 }
 
 // [S, D] or [B, S, D] -> [1, 1, S, D] or [B, 1, S, D]; leading dims beyond 4 are merged into the first.

@@ -15,6 +15,10 @@ Types Infer(const InferContext& c) {
   return std::vector<TensorType>{{c.in(0).dtype, std::move(dims)}};
 }
 
+ir::Cost CostOf(const InferContext& c, const TensorType& out) {
+  return {.reads = {sym::Product(c.table, out.dims)}};
+}
+
 std::vector<ValueId> Embedding(AtenCall& c) {
   ValueId weight = c.Tensor("weight"), ids = c.Tensor("indices");
   c.Ignore({"padding_idx", "scale_grad_by_freq", "sparse"});  // for training
@@ -25,7 +29,7 @@ const AtenForm kForms[] = {{"aten.embedding.default", Embedding}};
 
 }  // namespace
 
-const ir::OpDef kEmbedding = {.name = "embedding", .infer = Infer};
+const ir::OpDef kEmbedding = {.name = "embedding", .infer = Infer, .cost = CostOf};
 LS_DEFINE_FORMS(Embedding, kForms)
 
 }  // namespace liveshape::ops

@@ -75,6 +75,10 @@ Types Infer(const InferContext& c) {
   return std::vector<TensorType>{{c.in(0).dtype, std::move(dims)}};
 }
 
+ir::Cost CostOf(const InferContext& c, const TensorType& out) {
+  return {.reads = {sym::Product(c.table, out.dims)}};
+}
+
 ValueId EmitIndex(AtenCall& c, ValueId x, IndexArgs args) {
   std::vector<ValueId> inputs = {x};
   inputs.insert(inputs.end(), args.tensors.begin(), args.tensors.end());
@@ -131,7 +135,7 @@ const AtenForm kForms[] = {
 
 }  // namespace
 
-const ir::OpDef kIndex = {.name = "index", .infer = Infer};
+const ir::OpDef kIndex = {.name = "index", .infer = Infer, .cost = CostOf};
 LS_DEFINE_FORMS(Index, kForms)
 
 }  // namespace liveshape::ops

@@ -15,6 +15,12 @@ Types Infer(const InferContext& c) {
   return std::vector<TensorType>{c.in(0)};
 }
 
+ir::Cost CostOf(const InferContext& c, const TensorType& out) {
+  const Expr changed = sym::Product(c.table, c.in(1).dims);
+  const bool adds = c.node.Int("accumulate") != 0;
+  return {.reads = {adds ? changed : c.table.Int(0)}, .written_in_place = changed};
+}
+
 ValueId EmitPut(AtenCall& c, ValueId base, ValueId values, IndexArgs args, bool accumulate) {
   if (!c.ok()) return base;
   // The dims that values must have are those of the read x[indices]: ask the one rule for them.
@@ -81,7 +87,8 @@ const AtenForm kForms[] = {
 
 }  // namespace
 
-const ir::OpDef kIndexPut = {.name = "index_put", .infer = Infer, .in_place_input = 0};
+const ir::OpDef kIndexPut = {
+    .name = "index_put", .infer = Infer, .in_place_input = 0, .cost = CostOf};
 LS_DEFINE_FORMS(IndexPut, kForms)
 
 }  // namespace liveshape::ops

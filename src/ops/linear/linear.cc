@@ -25,8 +25,7 @@ Types Infer(const InferContext& c) {
 }
 
 ir::Cost CostOf(const InferContext& c, const TensorType& out) {
-  const Expr numel = sym::Product(c.table, out.dims);
-  return {2 * numel * c.in(1).dims[1], {}};
+  return {.flops = 2 * sym::Product(c.table, out.dims) * c.in(1).dims[1]};
 }
 
 std::vector<ValueId> Linear(AtenCall& c) {

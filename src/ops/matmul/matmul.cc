@@ -25,7 +25,7 @@ Types Infer(const InferContext& c) {
 }
 
 ir::Cost CostOf(const InferContext& c, const TensorType& out) {
-  return {2 * sym::Product(c.table, out.dims) * c.in(0).dims.back(), {}};
+  return {.flops = 2 * sym::Product(c.table, out.dims) * c.in(0).dims.back()};
 }
 
 std::vector<ValueId> Matmul(AtenCall& c) {

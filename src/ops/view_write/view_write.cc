@@ -18,6 +18,10 @@ Types Infer(const InferContext& c) {
   return std::vector<TensorType>{c.in(0)};
 }
 
+ir::Cost CostOf(const InferContext& c, const TensorType& out) {
+  return {.reads = {c.table.Int(0)}, .written_in_place = sym::Product(c.table, c.in(1).dims)};
+}
+
 // Scatter forms are the view form's write: build the view on a stand-in of the base, read its layout.
 std::vector<ValueId> Scatter(AtenCall& c, const char* view_target) {
   ValueId base = c.Tensor("self"), source = c.Tensor("src");
@@ -58,7 +62,8 @@ ValueId WriteThroughView(AtenCall& c, ValueId base, ValueId view, ValueId source
       {{"sizes", c.DimsOf(view)}, {"strides", layout->strides}, {"offset", Dims{layout->offset}}});
 }
 
-const ir::OpDef kViewWrite = {.name = "view_write", .infer = Infer, .in_place_input = 0};
+const ir::OpDef kViewWrite = {
+    .name = "view_write", .infer = Infer, .in_place_input = 0, .cost = CostOf};
 LS_DEFINE_FORMS(ViewWrite, kForms)
 
 }  // namespace liveshape::ops

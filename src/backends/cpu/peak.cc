@@ -1,7 +1,11 @@
-#include "bench/peak.h"
+#include "backends/cpu/peak.h"
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "bench/peak.cc"
+#define HWY_TARGET_INCLUDE "backends/cpu/peak.cc"
 #include "backends/cpu/simd/dispatch.h"
 
 #include "hwy/foreach_target.h"
@@ -62,6 +66,36 @@ volatile float sink;
 void MultiplyAdds(int64_t rounds) { sink = LS_SIMD(FmaLoop)(rounds); }
 double FlopsOfRound() { return LS_SIMD(Flops)(); }
 void ReadAll(const float* from, int64_t count) { sink = LS_SIMD(ReadLoop)(from, count); }
+
+MachinePeak MeasurePeak(ThreadPool& pool) {
+  // Best of a few: other programs on the machine only make it slower.
+  const auto best = [](auto&& work) {
+    double least = 1e30;
+    for (int i = 0; i < 4; ++i) {
+      const auto start = std::chrono::steady_clock::now();
+      work();
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+      least = std::min(least, took.count());
+    }
+    return least;
+  };
+  constexpr int64_t kRounds = 100'000;  // about 1 ms
+  const int n = pool.size();
+  const double fma = best([&] {
+    pool.ParallelFor(n, 1, [](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) MultiplyAdds(kRounds);
+    });
+  });
+  std::vector<float> memory(int64_t{32} << 20, 1.0f);  // 128 MB: beyond most L3
+  const int64_t part = static_cast<int64_t>(memory.size()) / (16 * n);
+  const double read = best([&] {
+    pool.ParallelFor(16 * n, 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) ReadAll(memory.data() + i * part, part);
+    });
+  });
+  const double bytes = static_cast<double>(part * 16 * n) * sizeof(float);
+  return {.flops = n * kRounds * FlopsOfRound() / fma, .bytes = bytes / read, .threads = n};
+}
 
 }  // namespace liveshape::cpu
 #endif
