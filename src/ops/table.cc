@@ -9,8 +9,8 @@ namespace liveshape::ops {
 
 std::span<const ir::OpDef* const> All() {
   static constexpr const ir::OpDef* kOps[] = {
-      &kAttention, &kCat,       &kCopy,   &kCumsum, &kEmbedding, &kExpand,    &kIndex,
-      &kIndexPut,  &kLayerNorm, &kLinear, &kMatmul, &kPermute,   &kPointwise, &kReduce,
+      &kAdaptiveMean, &kAttention, &kCat, &kConv,       &kCopy,   &kCumsum, &kEmbedding, &kExpand,    &kIndex,
+      &kIndexPut,  &kLayerNorm, &kLinear, &kMatmul, &kPad, &kPermute, &kPool,   &kPointwise, &kReduce,
       &kReshape,   &kRmsNorm,   &kRope,   &kSlice,  &kSoftmax,   &kViewWrite,
   };
   return kOps;
@@ -26,7 +26,9 @@ std::vector<const AtenForm*> AllForms() {
   std::vector<const AtenForm*> forms;
   for (std::span<const AtenForm> folder : {
            AttentionForms(),
+           BatchNormForms(),
            CatForms(),
+           ConvForms(),
            CumsumForms(),
            EmbeddingForms(),
            IndexForms(),
@@ -34,7 +36,9 @@ std::vector<const AtenForm*> AllForms() {
            LayerNormForms(),
            LinearForms(),
            MatmulForms(),
+           PadForms(),
            PointwiseForms(),
+           PoolForms(),
            ReduceForms(),
            RmsNormForms(),
            SoftmaxForms(),

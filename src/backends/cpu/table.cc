@@ -3,8 +3,10 @@
 
 namespace liveshape::cpu {
 
+extern const CpuKernel kAdaptiveMeanKernel;
 extern const CpuKernel kAttentionKernel;
 extern const CpuKernel kCatKernel;
+extern const CpuKernel kConvKernel;
 extern const CpuKernel kCopyKernel;
 extern const CpuKernel kCumsumKernel;
 extern const CpuKernel kEmbeddingKernel;
@@ -13,7 +15,9 @@ extern const CpuKernel kIndexPutKernel;
 extern const CpuKernel kLayerNormKernel;
 extern const CpuKernel kLinearKernel;
 extern const CpuKernel kMatmulKernel;
+extern const CpuKernel kPadKernel;
 extern const CpuKernel kPointwiseKernel;
+extern const CpuKernel kPoolKernel;
 extern const CpuKernel kReduceKernel;
 extern const CpuKernel kReshapeKernel;
 extern const CpuKernel kRmsNormKernel;
@@ -23,9 +27,9 @@ extern const CpuKernel kViewWriteKernel;
 
 std::span<const CpuKernel* const> AllKernels() {
   static constexpr const CpuKernel* kKernels[] = {
-      &kAttentionKernel, &kCatKernel,       &kCopyKernel,      &kCumsumKernel,  &kEmbeddingKernel,
+      &kAdaptiveMeanKernel, &kAttentionKernel, &kCatKernel,       &kConvKernel, &kCopyKernel,      &kCumsumKernel,  &kEmbeddingKernel,
       &kIndexKernel,     &kIndexPutKernel,  &kLayerNormKernel, &kLinearKernel,  &kMatmulKernel,
-      &kPointwiseKernel, &kReduceKernel,    &kReshapeKernel,   &kRmsNormKernel, &kRopeKernel,
+      &kPadKernel, &kPointwiseKernel, &kPoolKernel, &kReduceKernel,    &kReshapeKernel,   &kRmsNormKernel, &kRopeKernel,
       &kSoftmaxKernel,   &kViewWriteKernel,
   };
   return kKernels;
