@@ -43,8 +43,8 @@ class AfterConv(nn.Module):
 
 
 X = {"x": f32("B", 7, "S")}
-DIMS = {"B": (0, 4), "S": (3, 40)}
-SWEEP = [*over(B=[4, 1], S=[40, 3]), {"B": 0, "S": 5}]
+DIMS = {"B": (0, 4), "S": (4, 40)}
+SWEEP = [*over(B=[4, 1], S=[40, 4]), {"B": 0, "S": 5}]
 CASES = [
     *variants(
         Case("batch_norm", lambda: shaken(Ranks()), X, DIMS, SWEEP), decompose=RAW_AND_DECOMPOSED

@@ -60,27 +60,44 @@ void RunDepthwise(const ConvCall& call, ThreadPool& pool, float* scratch, int64_
                    });
 }
 
-void RunProduct(const ConvCall& call, ThreadPool& pool, float* scratch, int64_t worker_floats) {
-  const int64_t pixels = call.pixels(), blocks = CeilDiv(pixels, kPatchPixels);
+void RunProduct(ConvCall call, ThreadPool& pool, float* scratch) {
+  if (call.is_pointwise() && call.x_strides[2] == call.width * call.x_strides[3]) {
+    call.width = call.out_width = call.pixels();  // one long row
+    call.height = call.out_height = 1;
+  }
+  // Blocks of pixels: some rows, or a part of one.
+  const int64_t width = call.out_width, height = call.out_height;
+  const int64_t across = width > kPatchPixels / 2 ? CeilDiv(width, kPatchPixels) : 1;
+  const int64_t down = CeilDiv(height, BlockRows(height, width));
+  const int64_t blocks = across * down;
+  const auto column_at = [&](int64_t i) {  // whole vectors, but for the last
+    return i == across ? width : width * i / across / 16 * 16;
+  };
+  // Rows of the weight in one task: as many as leave several tasks a thread, since patches are packed anew
+  // for each.
   const int64_t group_rows = call.group_rows();
-  // Rows in one task: as many as leave several tasks a thread, since patches are packed anew for each.
   const int64_t wanted = CeilDiv(4 * pool.size(), call.batch * call.groups * blocks);
   const int64_t rows = std::clamp<int64_t>(CeilDiv(group_rows, wanted), 64, kTaskRows) / 16 * 16;
   const int64_t row_blocks = CeilDiv(group_rows, rows);
-  const int64_t work = std::min(pixels, kPatchPixels) * std::min(rows, group_rows) * call.depth();
+  const int64_t work =
+      std::max<int64_t>(1, call.pixels() / blocks * std::min(rows, group_rows) * call.depth());
+  const int64_t worker_floats =
+      ProductScratch(call.h, call.w, BlockRows(height, width), BlockColumns(width), call.depth(),
+                     call.dtype)
+          .total();
   const auto run = FindProduct();
-  const auto pixel_at = [&](int64_t block) {  // whole vectors, but for the last
-    return block == blocks ? pixels : pixels * block / blocks / 16 * 16;
-  };
   pool.ParallelFor(call.batch * call.groups * row_blocks * blocks, CeilDiv(kTaskWork / 4, work),
                    [&](int64_t begin, int64_t end, int worker) {
                      for (int64_t i = begin; i < end; ++i) {
-                       const int64_t block = i % blocks, row_block = i / blocks % row_blocks;
+                       const int64_t x = i % across, y = i / across % down;
+                       const int64_t row_block = i / blocks % row_blocks;
                        const int64_t group = i / blocks / row_blocks % call.groups;
                        const int64_t first = group * group_rows + row_block * rows;
                        run(call, {.image = i / blocks / row_blocks / call.groups,
-                                  .pixel_begin = pixel_at(block),
-                                  .pixel_end = pixel_at(block + 1),
+                                  .top = height * y / down,
+                                  .bottom = height * (y + 1) / down,
+                                  .left = column_at(x),
+                                  .right = column_at(x + 1),
                                   .row_begin = first,
                                   .row_end = std::min(first + rows, (group + 1) * group_rows),
                                   .scratch = scratch + worker * worker_floats});
@@ -94,7 +111,7 @@ int64_t RoundUp(int64_t floats) { return (floats + 15) / 16 * 16; }
 int64_t PanelFloats(int64_t rows, int64_t depth) { return CeilDiv(rows, 16) * 16 * depth; }
 int64_t DepthwiseScratch(const ConvCall& call) {
   return RoundUp(2 * call.taps() +
-                 std::max(kDepthwiseFloats, call.h.span() * DepthwiseLine(call.w, call.out_width)));
+                 std::max(kDepthwiseFloats, call.h.span() * ImageLine(call.w, call.out_width)));
 }
 
 Status Run(const KernelArgs& args) {
@@ -117,8 +134,7 @@ Status Run(const KernelArgs& args) {
   if (IsDepthwise(call.channels))
     RunDepthwise(call, args.pool, scratch, DepthwiseScratch(call));
   else
-    RunProduct(call, args.pool, scratch,
-               RoundUp(ProductScratch(call.pixels(), call.depth(), call.dtype)));
+    RunProduct(call, args.pool, scratch);
   return {};
 }
 
@@ -144,14 +160,18 @@ sym::Expr Scratch(const ir::Graph& graph, const ir::Node& node, int threads) {
   const ops::Window &high = (*windows)[0], &wide = (*windows)[1];
   sym::Expr worker;
   if (IsDepthwise(depth / (high.size * wide.size))) {
-    worker = sym::Max(table.Int(kDepthwiseFloats), DepthwiseLine(wide, y.dims[3]) * high.span()) +
+    worker = sym::Max(table.Int(kDepthwiseFloats), ImageLine(wide, y.dims[3]) * high.span()) +
              (2 * high.size * wide.size + 16);
   } else {
-    const auto most = [&](sym::Expr d) {
-      return std::clamp<int64_t>(table.Bounds(d).hi, 0, kPatchPixels + 16);
+    // A block has all columns of few enough rows, or a part of one row (also where rows are made one).
+    const int64_t width = table.Bounds(y.dims[3]).hi, height = table.Bounds(y.dims[2]).hi;
+    const auto block = [&](int64_t rows, int64_t columns) {
+      return ProductScratch(high, wide, rows, columns, depth, y.dtype).total();
     };
-    worker = table.Int(
-        RoundUp(ProductScratch(most(y.dims[2]) * most(y.dims[3]), depth, y.dtype)));
+    int64_t most = block(1, kPatchPixels + 16);
+    for (int64_t columns = 1; columns <= std::min(width, kPatchPixels / 2); ++columns)
+      most = std::max(most, block(BlockRows(height, columns), columns));
+    worker = table.Int(most);
   }
   return (worker * threads + packed) * static_cast<int64_t>(sizeof(float));
 }

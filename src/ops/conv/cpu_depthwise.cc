@@ -50,32 +50,15 @@ HWY_INLINE void Pixels(const Taps& taps, int64_t at, float* to) {
 
 template <typename T>
 void DepthwiseTyped(const ConvCall& call, const DepthwiseTask& task) {
-  const int64_t width = call.out_width, line = DepthwiseLine(call.w, width);
-  const int64_t phase = line / call.w.stride;
+  const int64_t width = call.out_width, line = ImageLine(call.w, width);
   int64_t* const offsets = reinterpret_cast<int64_t*>(task.scratch);
   float* const lines = task.scratch + 2 * call.taps();
-  for (int64_t p = 0, t = 0; p < call.h.size; ++p)
-    for (int64_t q = 0; q < call.w.size; ++q, ++t)
-      offsets[t] = p * call.h.dilation * line + q * call.w.dilation % call.w.stride * phase +
-                   q * call.w.dilation / call.w.stride;
-
+  for (int64_t t = 0; t < call.taps(); ++t)
+    offsets[t] = TapOffset(call, width, t / call.w.size, t % call.w.size);
   const int64_t* strides = call.x_strides;
   const T* const plane = reinterpret_cast<const T*>(call.x) + task.image * strides[0] +
                          task.row / call.group_rows() * strides[1];
-  const int64_t top = task.begin * call.h.stride - call.h.before;
-  const int64_t rows = (task.end - task.begin - 1) * call.h.stride + call.h.span();
-  for (int64_t r = 0; r < rows; ++r) {
-    const int64_t y = top + r;
-    for (int64_t f = 0; f < call.w.stride; ++f) {
-      float* const to = lines + r * line + f * phase;
-      if (y < 0 || y >= call.height) {
-        FillZero(to, phase);
-      } else {
-        PaddedRow(plane + y * strides[2], call.width, strides[3], f - call.w.before, call.w.stride,
-                  phase, to);
-      }
-    }
-  }
+  LayOut(call, plane, task.begin, task.end, 0, width, lines);
 
   Taps taps;
   taps.weight = call.panels + task.row / 16 * call.depth() * 16 + task.row % 16;

@@ -39,6 +39,7 @@ struct TileArgs {
   int64_t ldc;
   bool accumulate;    // c += sum, else c = sum
   const float* bias;  // of the rows, or null: added last
+  const float* next;  // [depth][16] that comes next: fetched into L2. Any address
 };
 
 template <int kRows, int kWide>
@@ -53,6 +54,7 @@ void Tile(const TileArgs& args) {
   }
   const float* weight = args.weight;
   const float* pixels = args.pixels;
+  const float* next = args.next;
   for (int64_t k = 0; k < args.depth; ++k) {
     V p[kWide];
     HWY_UNROLL(3)
@@ -63,6 +65,8 @@ void Tile(const TileArgs& args) {
       HWY_UNROLL(3)
       for (int v = 0; v < kWide; ++v) sum[r][v] = hn::MulAdd(w, p[v], sum[r][v]);
     }
+    __builtin_prefetch(next, 0, 2);
+    next += 16;
     weight += 16;
     pixels += kWide * kPixelLanes;
   }
@@ -99,42 +103,35 @@ struct PixelTiles {
   int64_t columns() const { return vectors * kPixelLanes; }
 };
 
-// Rows [k0, k0 + depth) of the patches, tile by tile: [tile][depth][vectors]. `line` has a row's floats.
+// Rows [k0, k0 + depth) of the patches, tile by tile: [tile][depth][vectors].
 template <typename T>
 void PackPatches(const ConvCall& call, const ConvTask& task, const PixelTiles& tiles, int64_t k0,
-                 int64_t depth, float* line, float* to) {
+                 int64_t depth, float* image, float* line, float* to) {
   const Lane d;
   const int64_t* strides = call.x_strides;
   const int64_t first_channel = task.row_begin / call.group_rows() * call.channels;
-  const T* const image = reinterpret_cast<const T*>(call.x) + task.image * strides[0];
-  // A pixel's patch is the pixel, and pixels lie side by side: nothing to gather.
-  const bool in_place = std::is_same_v<T, float> && call.taps() == 1 && call.h.stride == 1 &&
-                        call.w.stride == 1 && call.out_height == call.height &&
-                        call.out_width == call.width && strides[3] == 1 &&
-                        strides[2] == call.width &&
-                        task.pixel_begin + tiles.columns() <= call.pixels();
-  FillZero(line + tiles.count, tiles.columns() - tiles.count);
+  const T* const planes =
+      reinterpret_cast<const T*>(call.x) + task.image * strides[0] + first_channel * strides[1];
+  const int64_t width = task.right - task.left, height = task.bottom - task.top;
+  const int64_t row_step = ImageLine(call.w, width) * call.h.stride;
+  // A pixel's patch is the pixel, and whole vectors of them lie side by side: nothing to lay out.
+  const bool in_place = std::is_same_v<T, float> && call.is_pointwise() && strides[3] == 1 &&
+                        height == 1 && task.left + tiles.columns() <= call.width;
+  int64_t channel = k0 / call.taps(), p = k0 % call.taps() / call.w.size, q = k0 % call.w.size;
   for (int64_t k = 0; k < depth; ++k) {
-    const int64_t channel = (k0 + k) / call.taps(), tap = (k0 + k) % call.taps();
-    const T* const plane = image + (first_channel + channel) * strides[1];
+    const T* const plane = planes + channel * strides[1];
     const float* from = line;
     if (in_place) {
-      from = reinterpret_cast<const float*>(plane) + task.pixel_begin;
+      from = reinterpret_cast<const float*>(plane + task.top * strides[2] + task.left);
     } else {
-      int64_t row = task.pixel_begin / call.out_width, column = task.pixel_begin % call.out_width;
-      const int64_t down = tap / call.w.size * call.h.dilation - call.h.before;
-      const int64_t right = tap % call.w.size * call.w.dilation - call.w.before;
-      for (int64_t at = 0; at < tiles.count; ++row, column = 0) {
-        const int64_t left = tiles.count - at, run = call.out_width - column;
-        const int64_t count = run < left ? run : left;
-        const int64_t y = row * call.h.stride + down;
-        if (y < 0 || y >= call.height) {
-          FillZero(line + at, count);
-        } else {
-          PaddedRow(plane + y * strides[2], call.width, strides[3],
-                    column * call.w.stride + right, call.w.stride, count, line + at);
-        }
-        at += count;
+      if (k == 0 || (p == 0 && q == 0))
+        LayOut(call, plane, task.top, task.bottom, task.left, task.right, image);
+      from = image + TapOffset(call, width, p, q);
+      if (height > 1) {  // rows side by side; what a vector has beyond one, the next overwrites
+        for (int64_t i = 0; i < height; ++i)
+          for (int64_t j = 0; j < width; j += kPixelLanes)
+            hn::StoreU(hn::LoadU(d, from + i * row_step + j), d, line + i * width + j);
+        from = line;
       }
     }
     for (int64_t t = 0; t < tiles.tiles; ++t) {
@@ -143,80 +140,105 @@ void PackPatches(const ConvCall& call, const ConvTask& task, const PixelTiles& t
       for (int64_t v = 0; v < wide; ++v)
         hn::StoreU(hn::LoadU(d, from + (begin + v) * kPixelLanes), d, row + v * kPixelLanes);
     }
+    if (++q < call.w.size) continue;
+    q = 0;
+    if (++p < call.h.size) continue;
+    p = 0;
+    ++channel;
+  }
+}
+
+// Sums of a block of pixels, complete or to be added to: rows `ld` apart, whole vectors if `padded`.
+struct Sums {
+  float* data;
+  int64_t ld;
+  bool padded;
+};
+
+// One panel of the weight times the packed patches.
+void PanelProduct(const ConvCall& call, const ConvTask& task, const PixelTiles& tiles, int64_t panel,
+                  int64_t k0, int64_t depth, const float* packed, const Sums& sums) {
+  const int64_t begin = panel * 16 < task.row_begin ? task.row_begin : panel * 16;
+  const int64_t end = panel * 16 + 16 < task.row_end ? panel * 16 + 16 : task.row_end;
+  HWY_ALIGN float bias[16] = {};
+  const bool add_bias = call.bias != nullptr && k0 + depth == call.depth();
+  if (add_bias) {
+    WithElement(call.dtype, [&](auto type) HWY_ATTR {
+      const auto* from = reinterpret_cast<decltype(type)>(call.bias);
+      for (int64_t r = begin; r < end; ++r) bias[r - begin] = ToFloat(from[r * call.bias_stride]);
+    });
+  }
+  const float* const weight = call.panels + (panel * call.depth() + k0) * 16;
+  for (int64_t t = 0; t < tiles.tiles; ++t) {
+    const int64_t column = tiles.Begin(t) * kPixelLanes;
+    const int64_t wide = tiles.Begin(t + 1) - tiles.Begin(t);
+    const bool whole = sums.padded || column + wide * kPixelLanes <= tiles.count;
+    for (int64_t row = begin, rows; row < end; row += rows) {
+      rows = end - row < kTileRows ? end - row : kTileRows;
+      TileArgs args;
+      args.depth = depth;
+      args.weight = weight + row % 16;
+      // While the first tile works, the next panel's block comes.
+      args.next = t == 0 && row == begin ? weight + call.depth() * 16 : weight;
+      args.pixels = packed + column * depth;
+      args.accumulate = k0 > 0;
+      args.bias = add_bias ? bias + (row - begin) : nullptr;
+      args.c = sums.data + (row - task.row_begin) * sums.ld + column;
+      args.ldc = sums.ld;
+      if (whole) {
+        TileOf(rows, wide)(args);
+        continue;
+      }
+      // The last pixels of a block of y: what lies behind them is another's.
+      HWY_ALIGN float edge[kTileRows * kTileVectors * kPixelLanes];
+      const int64_t live = tiles.count - column;
+      float* const c = args.c;
+      args.c = edge;
+      args.ldc = kTileVectors * kPixelLanes;
+      for (int64_t r = 0; args.accumulate && r < rows; ++r)
+        std::memcpy(edge + r * args.ldc, c + r * sums.ld, live * sizeof(float));
+      TileOf(rows, wide)(args);
+      for (int64_t r = 0; r < rows; ++r)
+        std::memcpy(c + r * sums.ld, edge + r * args.ldc, live * sizeof(float));
+    }
   }
 }
 
 void Product(const ConvCall& call, const ConvTask& task) {
-  const PixelTiles tiles(task.pixel_end - task.pixel_begin);
-  const int64_t depth = call.depth(), pixels = call.pixels();
-  float* const line = task.scratch;
-  float* const packed = line + tiles.columns();
+  const int64_t height = task.bottom - task.top, width = task.right - task.left;
+  const PixelTiles tiles(height * width);
+  const ProductScratch layout(call.h, call.w, height, width, call.depth(), call.dtype);
+  float* const image = task.scratch;
+  float* const line = image + layout.image;
+  float* const packed = line + layout.line;
+  const int64_t first_pixel = task.top * call.out_width + task.left;
+  const auto y_offset = [&](int64_t row) {
+    return (task.image * call.rows + row) * call.pixels() + first_pixel;
+  };
   // Sums of f32 are kept in y itself, others beside it until they are complete.
   const bool f32 = call.dtype == DType::kF32;
-  float* const sums = f32 ? reinterpret_cast<float*>(call.y) +
-                                (task.image * call.rows + task.row_begin) * pixels + task.pixel_begin
-                          : packed + tiles.columns() * (depth < kPatchDepth ? depth : kPatchDepth);
-  const int64_t ldc = f32 ? pixels : tiles.columns();
-  for (int64_t k0 = 0; k0 < depth; k0 += kPatchDepth) {
-    const int64_t block = depth - k0 < kPatchDepth ? depth - k0 : kPatchDepth;
+  Sums sums = {packed + layout.packed, tiles.columns(), true};
+  if (f32)
+    sums = {reinterpret_cast<float*>(call.y) + y_offset(task.row_begin), call.pixels(), false};
+
+  // Blocks of whole channels where one fits.
+  const int64_t taps = call.taps();
+  const int64_t most = taps < kPatchDepth ? kPatchDepth / taps * taps : kPatchDepth;
+  for (int64_t k0 = 0; k0 < call.depth(); k0 += most) {
+    const int64_t depth = call.depth() - k0 < most ? call.depth() - k0 : most;
     WithElement(call.dtype, [&](auto type) HWY_ATTR {
       using T = std::remove_const_t<std::remove_pointer_t<decltype(type)>>;
-      PackPatches<T>(call, task, tiles, k0, block, line, packed);
+      PackPatches<T>(call, task, tiles, k0, depth, image, line, packed);
     });
-    // A tile's rows lie in one panel.
-    int64_t rows;
-    for (int64_t panel = task.row_begin / 16; panel * 16 < task.row_end; ++panel) {
-      const int64_t panel_begin = panel * 16 < task.row_begin ? task.row_begin : panel * 16;
-      const int64_t panel_end = panel * 16 + 16 < task.row_end ? panel * 16 + 16 : task.row_end;
-      HWY_ALIGN float bias[16] = {};
-      const bool add_bias = call.bias != nullptr && k0 + block == depth;
-      if (add_bias) {
-        WithElement(call.dtype, [&](auto type) HWY_ATTR {
-          const auto* from = reinterpret_cast<decltype(type)>(call.bias);
-          for (int64_t r = panel_begin; r < panel_end; ++r)
-            bias[r - panel_begin] = ToFloat(from[r * call.bias_stride]);
-        });
-      }
-      for (int64_t t = 0; t < tiles.tiles; ++t) {
-        const int64_t begin = tiles.Begin(t), wide = tiles.Begin(t + 1) - begin;
-        const int64_t column = begin * kPixelLanes;
-        const bool whole = !f32 || column + wide * kPixelLanes <= tiles.count;
-        for (int64_t row = panel_begin; row < panel_end; row += rows) {
-          rows = panel_end - row < kTileRows ? panel_end - row : kTileRows;
-          TileArgs args;
-          args.depth = block;
-          args.weight = call.panels + (panel * depth + k0) * 16 + row % 16;
-          args.pixels = packed + column * block;
-          args.accumulate = k0 > 0;
-          args.bias = add_bias ? bias + (row - panel_begin) : nullptr;
-          args.c = sums + (row - task.row_begin) * ldc + column;
-          args.ldc = ldc;
-          if (whole) {
-            TileOf(rows, wide)(args);
-            continue;
-          }
-          // The last pixels of a block of y: what lies behind them is another's.
-          HWY_ALIGN float edge[kTileRows * kTileVectors * kPixelLanes];
-          const int64_t live = tiles.count - column;
-          float* const c = args.c;
-          args.c = edge;
-          args.ldc = kTileVectors * kPixelLanes;
-          for (int64_t r = 0; args.accumulate && r < rows; ++r)
-            std::memcpy(edge + r * args.ldc, c + r * ldc, live * sizeof(float));
-          TileOf(rows, wide)(args);
-          for (int64_t r = 0; r < rows; ++r)
-            std::memcpy(c + r * ldc, edge + r * args.ldc, live * sizeof(float));
-        }
-      }
-    }
+    for (int64_t panel = task.row_begin / 16; panel * 16 < task.row_end; ++panel)
+      PanelProduct(call, task, tiles, panel, k0, depth, packed, sums);
   }
   if (f32) return;
   WithElement(call.dtype, [&](auto type) HWY_ATTR {
     using T = std::remove_const_t<std::remove_pointer_t<decltype(type)>>;
     for (int64_t row = task.row_begin; row < task.row_end; ++row)
-      NarrowRow(sums + (row - task.row_begin) * ldc, tiles.count,
-                reinterpret_cast<T*>(call.y) + (task.image * call.rows + row) * pixels +
-                    task.pixel_begin);
+      NarrowRow(sums.data + (row - task.row_begin) * sums.ld, tiles.count,
+                reinterpret_cast<T*>(call.y) + y_offset(row));
   });
 }
 

@@ -1,4 +1,4 @@
-// Rows of an image as f32 with the padding around them.
+// Rows of an image as f32, laid out for the taps of a window (ImageLine in cpu_call.h).
 #if defined(LIVESHAPE_CONV_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef LIVESHAPE_CONV_ROWS_INL_H_
 #undef LIVESHAPE_CONV_ROWS_INL_H_
@@ -10,6 +10,7 @@
 
 #include "backends/cpu/gemm/element-inl.h"
 #include "hwy/highway.h"
+#include "ops/conv/cpu_call.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace liveshape::cpu::HWY_NAMESPACE {
@@ -59,6 +60,34 @@ HWY_INLINE void PaddedRow(const T* row, int64_t width, int64_t stride, int64_t f
   FillZero(to, begin);
   if (begin < end) Gather(row + (first + begin * step) * stride, step * stride, end - begin, to + begin);
   FillZero(to + end, count - end);
+}
+
+// Where tap [p, q] of the first pixel lies in rows laid out for `width` pixels.
+HWY_INLINE int64_t TapOffset(const ConvCall& call, int64_t width, int64_t p, int64_t q) {
+  const int64_t stride = call.w.stride, line = ImageLine(call.w, width), x = q * call.w.dilation;
+  const int64_t row = p * call.h.dilation * line;
+  return stride == 1 ? row + x : row + x % stride * (line / stride) + x / stride;
+}
+
+// The part of one channel that the pixels [top, bottom) x [left, right) see.
+template <typename T>
+void LayOut(const ConvCall& call, const T* plane, int64_t top, int64_t bottom, int64_t left,
+            int64_t right, float* to) {
+  const int64_t line = ImageLine(call.w, right - left), phase = line / call.w.stride;
+  const int64_t rows = (bottom - top - 1) * call.h.stride + call.h.span();
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t y = top * call.h.stride - call.h.before + r;
+    for (int64_t f = 0; f < call.w.stride; ++f) {
+      float* const row = to + r * line + f * phase;
+      if (y < 0 || y >= call.height) {
+        FillZero(row, phase - kVectorSlack);
+      } else {
+        PaddedRow(plane + y * call.x_strides[2], call.width, call.x_strides[3],
+                  left * call.w.stride - call.w.before + f, call.w.stride, phase - kVectorSlack,
+                  row);
+      }
+    }
+  }
 }
 
 }  // namespace
