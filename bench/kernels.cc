@@ -19,8 +19,13 @@
 #include "backends/cpu/simd/isa.h"
 #include "ops/attention/cpu_block.h"
 #include "ops/linear/panel.h"
+#include "ops/ops.h"
+#include "ops/window.h"
 
 namespace liveshape::cpu {
+
+extern const CpuKernel kConvKernel;
+
 namespace {
 
 bool quick = false, cpu_time = false;
@@ -183,6 +188,83 @@ void Attention(const Machine& machine, ThreadPool& pool) {
   line("decode at 8192, 1 head of 64", 1, 1, 1, 8192, 64, true);
 }
 
+struct ConvShape {
+  const char* what;
+  int64_t channels, size, rows, kernel, stride, groups;
+};
+
+void Convolutions(const Machine& machine, ThreadPool& pool) {
+  std::printf("\nconvolutions of one image, f32\n%-44s %10s %10s %9s\n", "", "us", "GFLOP/s",
+              "of FMA");
+  for (const ConvShape& s : {ConvShape{"7x7 / 2, 3 -> 64 of 224", 3, 224, 64, 7, 2, 1},
+                             {"3x3, 64 -> 64 of 56", 64, 56, 64, 3, 1, 1},
+                             {"1x1, 64 -> 256 of 56", 64, 56, 256, 1, 1, 1},
+                             {"1x1, 256 -> 64 of 56", 256, 56, 64, 1, 1, 1},
+                             {"3x3 / 2, 128 -> 128 of 56", 128, 56, 128, 3, 2, 1},
+                             {"3x3, 128 -> 128 of 28", 128, 28, 128, 3, 1, 1},
+                             {"3x3, 256 -> 256 of 14", 256, 14, 256, 3, 1, 1},
+                             {"3x3, 512 -> 512 of 7", 512, 7, 512, 3, 1, 1},
+                             {"3x3 depthwise, 128 of 56", 128, 56, 128, 3, 1, 128},
+                             {"3x3 / 2 depthwise, 128 of 56", 128, 56, 128, 3, 2, 128}}) {
+    const int64_t depth = s.channels / s.groups * s.kernel * s.kernel;
+    const int64_t out = (s.size + s.kernel / 2 * 2 - s.kernel) / s.stride + 1;
+    const std::vector<float> x = Random(s.channels * s.size * s.size), bias = Random(s.rows);
+    const std::vector<float> weight = Random(ops::Panel16Bytes(s.rows, depth, DType::kF32) / 4);
+    std::vector<float> y(s.rows * out * out);
+
+    ir::Graph graph;
+    const auto ints = [&](std::initializer_list<int64_t> dims) {
+      ir::Dims result;
+      for (int64_t d : dims) result.push_back(graph.table().Int(d));
+      return result;
+    };
+    const auto image =
+        graph.AddInput("x", {DType::kF32, ints({1, s.channels, s.size, s.size})});
+    const auto panels = graph.AddConstant({.dims = {s.rows, depth},
+                                           .layout = ir::ConstantLayout::kPanel16,
+                                           .data = std::as_bytes(std::span(weight))});
+    const auto shift = graph.AddInput("bias", {DType::kF32, ints({s.rows})});
+    const ops::Window window = {.size = s.kernel,
+                                .stride = s.stride,
+                                .before = s.kernel / 2,
+                                .after = s.kernel / 2};
+    ir::Attrs attrs = ops::WindowAttrs({window, window});
+    attrs.emplace_back("groups", s.groups);
+    LS_CHECK(graph.AddNode(ops::kConv, {image, panels, shift}, attrs).ok());
+    const ir::Node& node = graph.nodes[0];
+    const auto prepared = kConvKernel.prepare(graph, node);
+    std::vector<float> scratch(kConvKernel.scratch(graph, node, pool.size()).value() / 4 + 16);
+
+    const int64_t x_dims[] = {1, s.channels, s.size, s.size};
+    const int64_t x_strides[] = {s.channels * s.size * s.size, s.size * s.size, s.size, 1};
+    const int64_t w_dims[] = {s.rows, depth}, w_strides[] = {depth, 1};
+    const int64_t y_dims[] = {1, s.rows, out, out};
+    const int64_t y_strides[] = {s.rows * out * out, out * out, out, 1}, one[] = {1};
+    const auto view = [](const std::vector<float>& v, int rank, const int64_t* dims,
+                         const int64_t* strides) {
+      return View{.data = reinterpret_cast<std::byte*>(const_cast<float*>(v.data())),
+                  .rank = rank,
+                  .dims = dims,
+                  .strides = strides};
+    };
+    View inputs[] = {view(x, 4, x_dims, x_strides), view(weight, 2, w_dims, w_strides),
+                     view(bias, 1, w_dims, one)};
+    inputs[1].layout = ir::ConstantLayout::kPanel16;
+    const View output = view(y, 4, y_dims, y_strides);
+    const KernelArgs args = {.inputs = inputs,
+                             .outputs = {&output, 1},
+                             .params = {},
+                             .scratch = reinterpret_cast<std::byte*>(scratch.data()),
+                             .pool = pool,
+                             .prepared = prepared->get(),
+                             .in_place = false};
+    const double seconds = Best([&] { LS_CHECK(kConvKernel.run(args).ok()); });
+    const double flops = 2.0 * s.rows * out * out * depth / seconds;
+    std::printf("%-44s %10.1f %10.1f %8.1f%%\n", s.what, seconds * 1e6, flops / 1e9,
+                100 * flops / machine.flops);
+  }
+}
+
 }  // namespace
 }  // namespace liveshape::cpu
 
@@ -199,6 +281,7 @@ int main(int argc, char** argv) {
   std::printf("%s, %d threads: %.1f GFLOP/s of multiply-add, %.1f GB/s of reading\n",
               Name(cpu::BestIsa()), pool.size(), machine.flops / 1e9, machine.bytes / 1e9);
   cpu::Gemms(machine, pool);
+  cpu::Convolutions(machine, pool);
   cpu::Attention(machine, pool);
   return 0;
 }

@@ -11,7 +11,9 @@
 namespace liveshape::ops {
 
 std::span<const AtenForm> AttentionForms();
+std::span<const AtenForm> BatchNormForms();
 std::span<const AtenForm> CatForms();
+std::span<const AtenForm> ConvForms();
 std::span<const AtenForm> CumsumForms();
 std::span<const AtenForm> EmbeddingForms();
 std::span<const AtenForm> IndexForms();
@@ -20,7 +22,9 @@ std::span<const AtenForm> LayerNormForms();
 std::span<const AtenForm> LinearForms();
 std::span<const AtenForm> MatmulForms();
 std::span<const AtenForm> NonzeroForms();
+std::span<const AtenForm> PadForms();
 std::span<const AtenForm> PointwiseForms();
+std::span<const AtenForm> PoolForms();
 std::span<const AtenForm> ReduceForms();
 std::span<const AtenForm> RepeatIndexForms();
 std::span<const AtenForm> RmsNormForms();

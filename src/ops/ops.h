@@ -29,6 +29,24 @@ extern const ir::OpDef kLinear;
 // (a [B..., M, K], b [B..., K, N]) -> [B..., M, N]
 extern const ir::OpDef kMatmul;
 
+// Convolutions and pools slide windows over [N, C, H, W]; 1-D has H = 1. Their attributes (ops/window.h):
+// kernel, stride, dilation: Ints [along H, along W]; padding: Ints [top, bottom, left, right].
+//
+// (x [N, C, H, W], w [O, C/groups * KH * KW], bias [O]?) window, groups: Int -> [N, O, H', W']
+// y[n, o, i, j] = bias[o] + the sum over c, p, q of w[o, (c * KH + p) * KW + q] *
+//   x[n, o / (O/groups) * C/groups + c, i * stride - top + p * dilation, j * stride - left + q * dilation],
+// where x is 0 outside. C and O are fixed; the weight is a matrix, so that it is packed as a linear's is
+extern const ir::OpDef kConv;
+// (x [N, C, H, W]) window, kind: String "max" or "mean", ceil, count_padding: Int, divisor: Int
+// Only elements of x take part. A mean divides by `divisor`, or if that is 0 by the window's elements, with
+// count_padding those in the padding too. A window of NaN is NaN. ceil: places that end outside count
+extern const ir::OpDef kPool;
+// (x [N, C, H, W]) sizes: Exprs[2]. Output i of a dim is the mean of [floor(i*n/m), ceil((i+1)*n/m))
+extern const ir::OpDef kAdaptiveMean;
+// (x) before, after: Exprs, one a dim, negative cuts off; mode: String "constant" (`value`: Float), "reflect"
+// (without the edge), "replicate" or "circular"
+extern const ir::OpDef kPad;
+
 // (x) dim: Int, all_masked: String: what a row of only -inf gives: "nan" as torch.softmax, or "zero"
 extern const ir::OpDef kSoftmax;
 // (x [..., D], weight [D]?) eps: Float. x * rsqrt(mean(x^2) + eps), rounded to x's dtype, times weight

@@ -9,10 +9,35 @@ namespace liveshape::ops {
 
 std::span<const ir::OpDef* const> All() {
   static constexpr const ir::OpDef* kOps[] = {
-      &kAttention, &kCat,      &kCopy,      &kCumsum,    &kEmbedding,   &kExpand,
-      &kIndex,     &kIndexPut, &kItem,      &kLayerNorm, &kLinear,      &kMatmul,
-      &kNonzero,   &kPermute,  &kPointwise, &kReduce,    &kRepeatIndex, &kReshape,
-      &kRmsNorm,   &kRope,     &kSlice,     &kSoftmax,   &kViewWrite,
+      // clang-format off: one line each
+      &kAdaptiveMean,
+      &kAttention,
+      &kCat,
+      &kConv,
+      &kCopy,
+      &kCumsum,
+      &kEmbedding,
+      &kExpand,
+      &kIndex,
+      &kIndexPut,
+      &kItem,
+      &kLayerNorm,
+      &kLinear,
+      &kMatmul,
+      &kNonzero,
+      &kPad,
+      &kPermute,
+      &kPointwise,
+      &kPool,
+      &kReduce,
+      &kRepeatIndex,
+      &kReshape,
+      &kRmsNorm,
+      &kRope,
+      &kSlice,
+      &kSoftmax,
+      &kViewWrite,
+      // clang-format on
   };
   return kOps;
 }
@@ -27,7 +52,9 @@ std::vector<const AtenForm*> AllForms() {
   std::vector<const AtenForm*> forms;
   for (std::span<const AtenForm> folder : {
            AttentionForms(),
+           BatchNormForms(),
            CatForms(),
+           ConvForms(),
            CumsumForms(),
            EmbeddingForms(),
            IndexForms(),
@@ -36,7 +63,9 @@ std::vector<const AtenForm*> AllForms() {
            LinearForms(),
            MatmulForms(),
            NonzeroForms(),
+           PadForms(),
            PointwiseForms(),
+           PoolForms(),
            ReduceForms(),
            RepeatIndexForms(),
            RmsNormForms(),

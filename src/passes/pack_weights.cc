@@ -1,5 +1,5 @@
-// Weights of linear layers are stored as the CPU's matmul streams them, so that a load is an mmap. A tied
-// embedding reads rows of the same constant: it is stored once.
+// Weights of linear layers and convolutions are stored as the CPU's matmul streams them, so that a load is
+// an mmap. A tied embedding reads rows of the same constant: it is stored once.
 #include "ir/op.h"
 #include "ops/linear/panel.h"
 #include "ops/ops.h"
@@ -14,23 +14,27 @@ bool CanPack(const ir::Constant& c) {
          (c.dtype == DType::kF32 || c.dtype == DType::kF16 || c.dtype == DType::kBF16);
 }
 
-// Every reader understands packed rows: the weight of a linear, or of an embedding.
+bool IsProduct(const ir::Node& node) {
+  return node.op == &ops::kLinear || node.op == &ops::kConv;
+}
+
+// Every reader understands packed rows: the weight of a linear, a convolution or an embedding.
 bool OnlyRowReaders(const ir::Graph& graph, const std::vector<uint32_t>& users, ir::ValueId value) {
   for (uint32_t n : users) {
     const ir::Node& node = graph.nodes[n];
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] != value) continue;
       const bool reads_rows =
-          (node.op == &ops::kLinear && i == 1) || (node.op == &ops::kEmbedding && i == 0);
+          (IsProduct(node) && i == 1) || (node.op == &ops::kEmbedding && i == 0);
       if (!reads_rows) return false;
     }
   }
   return !users.empty();
 }
 
-bool HasLinear(const ir::Graph& graph, const std::vector<uint32_t>& users) {
+bool HasProduct(const ir::Graph& graph, const std::vector<uint32_t>& users) {
   for (uint32_t n : users)
-    if (graph.nodes[n].op == &ops::kLinear) return true;
+    if (IsProduct(graph.nodes[n])) return true;
   return false;
 }
 
@@ -65,7 +69,7 @@ Status PackWeights(ir::Graph& graph, const PassOptions& options) {
   for (ir::Constant& c : graph.constants) {
     if (!CanPack(c) || is_output[c.value]) continue;
     const std::vector<uint32_t>& readers = users[c.value];
-    if (OnlyRowReaders(graph, readers, c.value) && HasLinear(graph, readers)) {
+    if (OnlyRowReaders(graph, readers, c.value) && HasProduct(graph, readers)) {
       Pack(c, /*transposed=*/false, options);
       continue;
     }

@@ -43,6 +43,7 @@ Status EliminateCommonSubexpressions(ir::Graph& graph, const PassOptions& option
 Status MatmulToLinear(ir::Graph& graph, const PassOptions& options);
 Status Canonicalise(ir::Graph& graph, const PassOptions& options);
 Status FoldConstants(ir::Graph& graph, const PassOptions& options);
+Status ReshapeConstants(ir::Graph& graph, const PassOptions& options);
 
 // Recognition of decomposed forms
 Status RecogniseSilu(ir::Graph& graph, const PassOptions& options);
@@ -53,9 +54,12 @@ Status RemoveRepeatKv(ir::Graph& graph, const PassOptions& options);
 // Masks that only say "the first n keys" become a limit, by symbol, host value or row (G6, W5).
 Status RecogniseMasks(ir::Graph& graph, const PassOptions& options);
 
+// Factors and terms by channel after a convolution (batch norm) move into its weight and bias.
+Status FoldIntoConvolutions(ir::Graph& graph, const PassOptions& options);
+
 // Last
 Status FusePointwise(ir::Graph& graph, const PassOptions& options);
-Status PackWeights(ir::Graph& graph, const PassOptions& options);  // kPanel16 for linear weights
 Status OrderByStage(ir::Graph& graph, const PassOptions& options);
+Status PackWeights(ir::Graph& graph, const PassOptions& options);  // kPanel16 for products
 
 }  // namespace liveshape::passes

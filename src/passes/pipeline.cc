@@ -21,6 +21,8 @@ std::span<const Pass> Pipeline() {
       {"fold constants", FoldConstants},
       {"canonicalise", Canonicalise},
       {"eliminate common subexpressions", EliminateCommonSubexpressions},
+      {"reshape constants", ReshapeConstants},
+      {"fold into convolutions", FoldIntoConvolutions},
       {"fuse pointwise", FusePointwise},
       {"eliminate dead code", EliminateDeadCode},
       {"pack weights", PackWeights},

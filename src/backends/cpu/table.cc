@@ -3,8 +3,10 @@
 
 namespace liveshape::cpu {
 
+extern const CpuKernel kAdaptiveMeanKernel;
 extern const CpuKernel kAttentionKernel;
 extern const CpuKernel kCatKernel;
+extern const CpuKernel kConvKernel;
 extern const CpuKernel kCopyKernel;
 extern const CpuKernel kCumsumKernel;
 extern const CpuKernel kEmbeddingKernel;
@@ -14,7 +16,9 @@ extern const CpuKernel kLayerNormKernel;
 extern const CpuKernel kLinearKernel;
 extern const CpuKernel kMatmulKernel;
 extern const CpuKernel kNonzeroKernel;
+extern const CpuKernel kPadKernel;
 extern const CpuKernel kPointwiseKernel;
+extern const CpuKernel kPoolKernel;
 extern const CpuKernel kReduceKernel;
 extern const CpuKernel kRepeatIndexKernel;
 extern const CpuKernel kReshapeKernel;
@@ -25,11 +29,31 @@ extern const CpuKernel kViewWriteKernel;
 
 std::span<const CpuKernel* const> AllKernels() {
   static constexpr const CpuKernel* kKernels[] = {
-      &kAttentionKernel, &kCatKernel,         &kCopyKernel,      &kCumsumKernel,
-      &kEmbeddingKernel, &kIndexKernel,       &kIndexPutKernel,  &kLayerNormKernel,
-      &kLinearKernel,    &kMatmulKernel,      &kNonzeroKernel,   &kPointwiseKernel,
-      &kReduceKernel,    &kRepeatIndexKernel, &kReshapeKernel,   &kRmsNormKernel,
-      &kRopeKernel,      &kSoftmaxKernel,     &kViewWriteKernel,
+      // clang-format off: one line each
+      &kAdaptiveMeanKernel,
+      &kAttentionKernel,
+      &kCatKernel,
+      &kConvKernel,
+      &kCopyKernel,
+      &kCumsumKernel,
+      &kEmbeddingKernel,
+      &kIndexKernel,
+      &kIndexPutKernel,
+      &kLayerNormKernel,
+      &kLinearKernel,
+      &kMatmulKernel,
+      &kNonzeroKernel,
+      &kPadKernel,
+      &kPointwiseKernel,
+      &kPoolKernel,
+      &kReduceKernel,
+      &kRepeatIndexKernel,
+      &kReshapeKernel,
+      &kRmsNormKernel,
+      &kRopeKernel,
+      &kSoftmaxKernel,
+      &kViewWriteKernel,
+      // clang-format on
   };
   return kKernels;
 }

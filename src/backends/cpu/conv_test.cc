@@ -1,0 +1,146 @@
+// Convolutions and pools against loops in double: every ISA, thread count, dtype and option.
+#include <cmath>
+
+#include "backends/cpu/kernel_testing.h"
+#include "ops/ops.h"
+#include "ops/window.h"
+
+namespace liveshape::cpu {
+
+extern const CpuKernel kConvKernel, kPoolKernel, kAdaptiveMeanKernel;
+
+namespace {
+
+using testing::ForEachIsa;
+using testing::Tensor;
+
+struct ConvCase {
+  int64_t batch, channels, rows, groups, height, width;
+  ops::Window h, w;
+  DType dtype = DType::kF32;
+  bool bias = true;
+  std::vector<int> order = {};  // of the image in memory
+  int64_t gap = 1;
+
+  int64_t depth() const { return channels / groups * h.size * w.size; }
+};
+
+int64_t Places(const ops::Window& w, int64_t extent) {
+  return (extent + w.before + w.after - w.span()) / w.stride + 1;
+}
+
+double Expected(const ConvCase& c, const Tensor& x, const Tensor& weight, const Tensor* bias,
+                int64_t n, int64_t o, int64_t i, int64_t j) {
+  const int64_t group_channels = c.channels / c.groups;
+  const int64_t first = o / (c.rows / c.groups) * group_channels;
+  double sum = bias ? bias->Get(o) : 0;
+  for (int64_t k = 0; k < c.depth(); ++k) {
+    const int64_t channel = k / (c.h.size * c.w.size);
+    const int64_t row = i * c.h.stride - c.h.before + k / c.w.size % c.h.size * c.h.dilation;
+    const int64_t column = j * c.w.stride - c.w.before + k % c.w.size * c.w.dilation;
+    if (row < 0 || row >= c.height || column < 0 || column >= c.width) continue;
+    sum += weight.Get(o * c.depth() + k) *
+           x.Get(((n * c.channels + first + channel) * c.height + row) * c.width + column);
+  }
+  return sum;
+}
+
+void CheckConv(const ConvCase& c) {
+  Tensor x(c.dtype, {c.batch, c.channels, c.height, c.width}, c.order, c.gap);
+  Tensor weight(c.dtype, {c.rows, c.depth()}), bias(c.dtype, {c.rows});
+  x.Fill(1, -1, 1), weight.Fill(2, -1, 1), bias.Fill(3, -1, 1);
+  const int64_t height = Places(c.h, c.height), width = Places(c.w, c.width);
+  const Tensor empty(c.dtype, {c.batch, c.rows, height, width});
+  ir::Attrs attrs = ops::WindowAttrs({c.h, c.w});
+  attrs.emplace_back("groups", c.groups);
+  std::vector<double> expected;
+  for (int64_t at = 0; at < empty.numel(); ++at)
+    expected.push_back(Expected(c, x, weight, c.bias ? &bias : nullptr,
+                                at / (c.rows * height * width), at / (height * width) % c.rows,
+                                at / width % height, at % width));
+  const double unit = c.dtype == DType::kF32 ? 2e-6 : c.dtype == DType::kF16 ? 1e-3 : 8e-3;
+  const double tolerance = unit * (1 + std::sqrt(static_cast<double>(c.depth())));
+  SCOPED_TRACE(::testing::Message() << c.channels << " -> " << c.rows << " / " << c.groups << ", "
+                                    << c.height << " x " << c.width << " by " << c.h.size << " x "
+                                    << c.w.size << ", dtype " << static_cast<int>(c.dtype));
+  ForEachIsa(kConvKernel, attrs, {&x, &weight, c.bias ? &bias : nullptr}, empty,
+             [&](const Tensor& y) {
+               for (int64_t at = 0; at < y.numel(); ++at)
+                 ASSERT_NEAR(y.Get(at), expected[static_cast<size_t>(at)], tolerance) << at;
+             });
+}
+
+constexpr ops::Window kOne = {};
+constexpr ops::Window kThree = {.size = 3, .before = 1, .after = 1};
+
+TEST(Conv, EveryWidthOfTiles) {
+  for (int64_t width = 1; width <= 50; width += width < 18 ? 1 : 7)
+    CheckConv({1, 2, 5, 1, 1, width, kOne, kThree});
+  for (int64_t rows : {1, 2, 3, 4, 7, 8, 15, 16, 17, 33})
+    CheckConv({1, 3, rows, 1, 5, 7, kThree, kThree, DType::kF32, rows % 2 == 0});
+}
+
+TEST(Conv, BlocksOfPixelsRowsAndDepth) {
+  CheckConv({2, 40, 150, 1, 18, 17, kThree, kThree});             // several of each
+  CheckConv({1, 300, 20, 1, 16, 16, kOne, kOne});                 // patches read in place
+  CheckConv({3, 300, 20, 1, 5, 3, kOne, kOne, DType::kF32, false});  // and too few pixels for that
+  CheckConv({0, 4, 4, 1, 5, 5, kThree, kThree});
+}
+
+TEST(Conv, EveryOption) {
+  const ops::Window odd = {.size = 4, .stride = 2, .dilation = 3, .before = 2, .after = 5};
+  const ops::Window wide = {.size = 2, .stride = 3, .before = 4};
+  for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    CheckConv({2, 6, 10, 1, 13, 29, odd, wide, dtype});
+    CheckConv({2, 6, 10, 2, 13, 60, kThree, odd, dtype});
+    CheckConv({1, 12, 36, 3, 9, 9, wide, kThree, dtype, false});
+    CheckConv({1, 6, 6, 6, 13, 70, odd, kThree, dtype});
+    CheckConv({2, 3, 12, 3, 30, 33, kThree, wide, dtype});
+    CheckConv({1, 4, 4, 4, 9, 31, wide, odd, dtype, false});
+  }
+}
+
+TEST(Conv, ImagesOfAnyLayout) {
+  CheckConv({2, 5, 9, 1, 6, 7, kThree, kThree, DType::kF32, true, {0, 2, 3, 1}});
+  CheckConv({2, 5, 9, 1, 6, 7, kOne, kOne, DType::kF32, true, {0, 1, 3, 2}, 2});
+  CheckConv({2, 5, 5, 5, 6, 7, kThree, kThree, DType::kBF16, true, {3, 2, 0, 1}, 3});
+}
+
+TEST(Conv, DepthwiseRowsLongerThanABlock) {
+  CheckConv({1, 2, 2, 2, 4, 9000, kThree, kThree});
+  CheckConv({1, 2, 2, 2, 40, 300, {.size = 5, .dilation = 7, .before = 3}, kThree});
+}
+
+TEST(Pool, NaNStaysAndPaddingNeverWins) {
+  const ops::Window window = {.size = 3, .stride = 2, .before = 1, .after = 1};
+  for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kF64}) {
+    Tensor x(dtype, {1, 1, 5, 5});
+    x.Fill(1, -3, -1);
+    x.Set(6, testing::kNaN);
+    const double corner = std::fmax(std::fmax(x.Get(18), x.Get(19)), std::fmax(x.Get(23), x.Get(24)));
+    ir::Attrs attrs = ops::WindowAttrs({window, window});
+    attrs.insert(attrs.end(), {{"kind", std::string("max")},
+                               {"ceil", int64_t{0}},
+                               {"count_padding", int64_t{1}},
+                               {"divisor", int64_t{0}}});
+    ForEachIsa(kPoolKernel, attrs, {&x}, Tensor(dtype, {1, 1, 3, 3}), [&](const Tensor& y) {
+      EXPECT_TRUE(std::isnan(y.Get(0)));
+      EXPECT_TRUE(std::isnan(y.Get(4)));
+      EXPECT_EQ(y.Get(8), corner);
+    });
+  }
+}
+
+TEST(Pool, AdaptiveWindowsOverlapWhereTheyMust) {
+  Tensor x(DType::kF32, {1, 2, 5, 3}, {0, 2, 3, 1});
+  x.Fill(7);
+  ForEachIsa(kAdaptiveMeanKernel, {{"sizes", std::vector<sym::Expr>{}}}, {&x},
+             Tensor(DType::kF32, {1, 2, 2, 3}), [&](const Tensor& y) {
+               const auto at = [&](int64_t row) { return x.Get(15 + row * 3 + 1); };
+               EXPECT_NEAR(y.Get(7), (at(0) + at(1) + at(2)) / 3, 1e-6);
+               EXPECT_NEAR(y.Get(10), (at(2) + at(3) + at(4)) / 3, 1e-6);
+             });
+}
+
+}  // namespace
+}  // namespace liveshape::cpu

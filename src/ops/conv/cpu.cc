@@ -1,0 +1,184 @@
+// Convolutions by live dims: with one input channel a group straight from the image, else as a product. A
+// constant f32 weight comes in panels and is streamed as it lies in the file; any other is made so first.
+#include "ops/conv/cpu_call.h"
+#include "ops/ops.h"
+
+namespace liveshape::cpu {
+namespace {
+
+// A task of about this many multiply-adds is worth waking a thread for: some 20 us on one core.
+constexpr int64_t kTaskWork = 1 << 20;
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+struct ConvPrepared : Prepared {
+  ops::Windows windows;
+  int64_t groups = 1;
+};
+
+ConvCall CallOf(const KernelArgs& args) {
+  const auto& prepared = static_cast<const ConvPrepared&>(*args.prepared);
+  const View &x = args.in(0), &w = args.in(1), &y = args.out(0);
+  ConvCall call;
+  call.x = x.data;
+  call.x_strides = x.strides;
+  call.batch = x.dims[0];
+  call.channels = x.dims[1] / prepared.groups;
+  call.height = x.dims[2];
+  call.width = x.dims[3];
+  call.rows = w.dims[0];
+  call.groups = prepared.groups;
+  call.out_height = y.dims[2];
+  call.out_width = y.dims[3];
+  call.h = prepared.windows[0];
+  call.w = prepared.windows[1];
+  if (args.inputs.size() > 2 && args.in(2).present()) {
+    call.bias = args.in(2).data;
+    call.bias_stride = args.in(2).strides[0];
+  }
+  call.y = y.data;
+  call.dtype = y.dtype;
+  return call;
+}
+
+void RunDepthwise(const ConvCall& call, ThreadPool& pool, float* scratch, int64_t worker_floats) {
+  const int64_t planes = call.batch * call.rows;
+  const int64_t blocks = CeilDiv(call.out_height, DepthwiseRows(call));
+  const int64_t work = call.taps() * call.pixels() / blocks;
+  const auto run = FindDepthwise();
+  // Vectors are a part of the work only: the rows are laid out first.
+  pool.ParallelFor(planes * blocks, CeilDiv(kTaskWork / 16, std::max<int64_t>(1, work)),
+                   [&](int64_t begin, int64_t end, int worker) {
+                     for (int64_t i = begin; i < end; ++i) {
+                       const int64_t plane = i / blocks, block = i % blocks;
+                       run(call, {.image = plane / call.rows,
+                                  .row = plane % call.rows,
+                                  .begin = call.out_height * block / blocks,
+                                  .end = call.out_height * (block + 1) / blocks,
+                                  .scratch = scratch + worker * worker_floats});
+                     }
+                   });
+}
+
+void RunProduct(ConvCall call, ThreadPool& pool, float* scratch) {
+  if (call.is_pointwise() && call.x_strides[2] == call.width * call.x_strides[3]) {
+    call.width = call.out_width = call.pixels();  // one long row
+    call.height = call.out_height = 1;
+  }
+  // Blocks of pixels: some rows, or a part of one.
+  const int64_t width = call.out_width, height = call.out_height;
+  const int64_t across = width > kPatchPixels / 2 ? CeilDiv(width, kPatchPixels) : 1;
+  const int64_t down = CeilDiv(height, BlockRows(height, width));
+  const int64_t blocks = across * down;
+  const auto column_at = [&](int64_t i) {  // whole vectors, but for the last
+    return i == across ? width : width * i / across / 16 * 16;
+  };
+  // Rows of the weight in one task: as many as leave several tasks a thread, since patches are packed anew
+  // for each.
+  const int64_t group_rows = call.group_rows();
+  const int64_t wanted = CeilDiv(4 * pool.size(), call.batch * call.groups * blocks);
+  const int64_t rows = std::clamp<int64_t>(CeilDiv(group_rows, wanted), 64, kTaskRows) / 16 * 16;
+  const int64_t row_blocks = CeilDiv(group_rows, rows);
+  const int64_t work =
+      std::max<int64_t>(1, call.pixels() / blocks * std::min(rows, group_rows) * call.depth());
+  const int64_t worker_floats =
+      ProductScratch(call.h, call.w, BlockRows(height, width), BlockColumns(width), call.depth(),
+                     call.dtype)
+          .total();
+  const auto run = FindProduct();
+  pool.ParallelFor(call.batch * call.groups * row_blocks * blocks, CeilDiv(kTaskWork / 4, work),
+                   [&](int64_t begin, int64_t end, int worker) {
+                     for (int64_t i = begin; i < end; ++i) {
+                       const int64_t x = i % across, y = i / across % down;
+                       const int64_t row_block = i / blocks % row_blocks;
+                       const int64_t group = i / blocks / row_blocks % call.groups;
+                       const int64_t first = group * group_rows + row_block * rows;
+                       run(call, {.image = i / blocks / row_blocks / call.groups,
+                                  .top = height * y / down,
+                                  .bottom = height * (y + 1) / down,
+                                  .left = column_at(x),
+                                  .right = column_at(x + 1),
+                                  .row_begin = first,
+                                  .row_end = std::min(first + rows, (group + 1) * group_rows),
+                                  .scratch = scratch + worker * worker_floats});
+                     }
+                   });
+}
+
+bool IsDepthwise(int64_t group_channels) { return group_channels == 1; }
+
+int64_t RoundUp(int64_t floats) { return (floats + 15) / 16 * 16; }
+int64_t PanelFloats(int64_t rows, int64_t depth) { return CeilDiv(rows, 16) * 16 * depth; }
+int64_t DepthwiseScratch(const ConvCall& call) {
+  return RoundUp(2 * call.taps() +
+                 std::max(kDepthwiseFloats, call.h.span() * ImageLine(call.w, call.out_width)));
+}
+
+Status Run(const KernelArgs& args) {
+  ConvCall call = CallOf(args);
+  if (args.out(0).numel() <= 0) return {};
+  float* scratch = reinterpret_cast<float*>(args.scratch);
+  const View& weight = args.in(1);
+  if (weight.dtype == DType::kF32 && weight.layout == ir::ConstantLayout::kPanel16) {
+    call.panels = weight.as<const float>();
+  } else {
+    const auto pack = FindPackWeight();
+    args.pool.ParallelFor(CeilDiv(call.rows, 16), CeilDiv(16384, call.depth() * 16),
+                          [&](int64_t begin, int64_t end, int) {
+                            for (int64_t p = begin; p < end; ++p)
+                              pack(weight, p, scratch + p * 16 * call.depth());
+                          });
+    call.panels = scratch;
+    scratch += PanelFloats(call.rows, call.depth());
+  }
+  if (IsDepthwise(call.channels))
+    RunDepthwise(call, args.pool, scratch, DepthwiseScratch(call));
+  else
+    RunProduct(call, args.pool, scratch);
+  return {};
+}
+
+Result<std::unique_ptr<Prepared>> Prepare(const ir::Graph& graph, const ir::Node& node) {
+  const DType dtype = graph.type(node.outputs[0]).dtype;
+  if (dtype == DType::kF64) return Unsupported("conv of {} on the CPU", Name(dtype));
+  auto prepared = std::make_unique<ConvPrepared>();
+  LS_ASSIGN_OR_RETURN(prepared->windows, ops::ReadWindows(node));
+  prepared->groups = node.Int("groups");
+  return std::unique_ptr<Prepared>(std::move(prepared));
+}
+
+sym::Expr Scratch(const ir::Graph& graph, const ir::Node& node, int threads) {
+  sym::Table& table = graph.table();
+  const ir::TensorType &y = graph.type(node.outputs[0]), &w = graph.type(node.inputs[1]);
+  const auto windows = ops::ReadWindows(node);
+  if (!windows.ok()) return {};  // Prepare says so
+  const int64_t rows = w.dims[0].value(), depth = w.dims[1].value();
+  const ir::Value& weight = graph.value(node.inputs[1]);
+  const bool streamed = w.dtype == DType::kF32 && weight.origin == ir::Origin::kConstant &&
+                        graph.constants[weight.index].layout == ir::ConstantLayout::kPanel16;
+  const int64_t packed = streamed ? 0 : PanelFloats(rows, depth);
+  const ops::Window &high = (*windows)[0], &wide = (*windows)[1];
+  sym::Expr worker;
+  if (IsDepthwise(depth / (high.size * wide.size))) {
+    worker = sym::Max(table.Int(kDepthwiseFloats), ImageLine(wide, y.dims[3]) * high.span()) +
+             (2 * high.size * wide.size + 16);
+  } else {
+    // A block has all columns of few enough rows, or a part of one row (also where rows are made one).
+    const int64_t width = table.Bounds(y.dims[3]).hi, height = table.Bounds(y.dims[2]).hi;
+    const auto block = [&](int64_t rows, int64_t columns) {
+      return ProductScratch(high, wide, rows, columns, depth, y.dtype).total();
+    };
+    int64_t most = block(1, kPatchPixels + 16);
+    for (int64_t columns = 1; columns <= std::min(width, kPatchPixels / 2); ++columns)
+      most = std::max(most, block(BlockRows(height, columns), columns));
+    worker = table.Int(most);
+  }
+  return (worker * threads + packed) * static_cast<int64_t>(sizeof(float));
+}
+
+}  // namespace
+
+extern const CpuKernel kConvKernel = {
+    .op = &ops::kConv, .run = Run, .prepare = Prepare, .scratch = Scratch};
+
+}  // namespace liveshape::cpu

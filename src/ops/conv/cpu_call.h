@@ -1,0 +1,116 @@
+// What the parts of the convolution share. Images are read at any strides; a width of the output is called a
+// pixel row, so pixel p of an image is [p / out_width, p % out_width].
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "backends/cpu/kernel.h"
+#include "ops/window.h"
+
+namespace liveshape::cpu {
+
+struct ConvCall {
+  const std::byte* x = nullptr;
+  const int64_t* x_strides = nullptr;  // of [N, C, H, W], in elements
+  int64_t batch = 0, height = 0, width = 0;
+  int64_t channels = 0;             // of one group's input
+  int64_t rows = 0;                 // output channels of all groups
+  int64_t groups = 1;
+  int64_t out_height = 0, out_width = 0;
+  ops::Window h, w;
+  const float* panels = nullptr;     // the weight [rows, depth()] as ConstantLayout::kPanel16
+  const std::byte* bias = nullptr;   // [rows] or null
+  int64_t bias_stride = 1;
+  std::byte* y = nullptr;            // dense
+  DType dtype = DType::kF32;         // of x, bias and y
+
+  int64_t taps() const { return h.size * w.size; }
+  int64_t depth() const { return channels * taps(); }  // length of the sum
+  int64_t pixels() const { return out_height * out_width; }
+  // Every output is made of one pixel.
+  bool is_pointwise() const {
+    const auto one = [](const ops::Window& v) {
+      return v.size == 1 && v.stride == 1 && v.before == 0 && v.after == 0;
+    };
+    return one(h) && one(w);
+  }
+  int64_t group_rows() const { return rows / groups; }
+};
+
+// Rows of the image that some pixel rows see are laid out with their padding and split by the stride, so that
+// every tap reads whole vectors: the floats of one such row, `stride` phases of `width` pixels and what a
+// window has beyond its first.
+inline constexpr int64_t kVectorSlack = 16;  // a vector beyond the last pixel, of any ISA
+template <typename Int>                      // int64_t, or an Expr for the planner
+Int ImageLine(const ops::Window& w, Int width) {
+  return (width + ((w.span() - 1) / w.stride + kVectorSlack)) * w.stride;
+}
+
+// ---- As a product of the weight with patches of the image: cpu_product.cc.
+//
+// A task is a block of pixels of one image (whole pixel rows, or a part of one) times some rows of one group.
+// Patches are packed into the worker's scratch, [depth][pixels] in blocks; the weight is streamed as it lies
+// in the file.
+inline constexpr int64_t kPatchDepth = 256;   // of a packed block, at most: a weight panel's is 16 KB
+inline constexpr int64_t kPatchPixels = 240;  // 240 KB of L2
+inline constexpr int64_t kTaskRows = 256;     // at most
+
+struct ConvTask {
+  int64_t image;
+  int64_t top, bottom;         // pixel rows
+  int64_t left, right;         // of each: all columns, or there is one row
+  int64_t row_begin, row_end;  // of one group
+  float* scratch;
+};
+
+// Scratch of one worker, in floats; grows with the block, so what is planned for the largest is enough.
+struct ProductScratch {
+  int64_t image, line, packed, sums;
+  // A block of `height` x `width` pixels.
+  ProductScratch(const ops::Window& h, const ops::Window& w, int64_t height, int64_t width,
+                 int64_t depth, DType dtype) {
+    const int64_t columns = height * width + 2 * kVectorSlack;
+    image = ((height - 1) * h.stride + h.span()) * ImageLine(w, width);
+    line = columns;
+    packed = columns * std::min(depth, kPatchDepth);
+    sums = dtype == DType::kF32 ? 0 : kTaskRows * columns;
+  }
+  int64_t total() const { return (image + line + packed + sums + 15) / 16 * 16; }
+};
+// How images are cut into blocks, by live size.
+inline int64_t BlockColumns(int64_t width) {  // the most columns of a block
+  return width > kPatchPixels / 2 ? std::min(width, kPatchPixels + 16) : width;
+}
+inline int64_t BlockRows(int64_t height, int64_t width) {
+  return std::max<int64_t>(1, std::min(height, kPatchPixels / std::max<int64_t>(1, width)));
+}
+
+using ProductFn = void (*)(const ConvCall& call, const ConvTask& task);
+ProductFn FindProduct();  // for the active ISA, as all of these
+
+// Panel `panel` of a weight [rows, depth] that is not stored as f32 panels: [depth][16] in f32.
+using PackWeightFn = void (*)(const View& weight, int64_t panel, float* to);
+PackWeightFn FindPackWeight();
+
+// ---- One input channel a group: cpu_depthwise.cc.
+//
+// A task is some pixel rows of one output channel.
+inline constexpr int64_t kDepthwiseFloats = 8192;  // of rows at a time, where one row needs no more: L1
+
+struct DepthwiseTask {
+  int64_t image, row;  // output channel
+  int64_t begin, end;  // pixel rows
+  float* scratch;
+};
+
+inline int64_t DepthwiseRows(const ConvCall& call) {  // pixel rows a task, at most
+  const int64_t lines = kDepthwiseFloats / ImageLine(call.w, call.out_width);
+  return std::max<int64_t>(1, (lines - call.h.span()) / call.h.stride + 1);
+}
+
+using DepthwiseFn = void (*)(const ConvCall& call, const DepthwiseTask& task);
+DepthwiseFn FindDepthwise();
+
+}  // namespace liveshape::cpu

@@ -1,0 +1,112 @@
+// One input channel a group: nothing to share between output channels, so taps are added straight from the
+// image's rows, a few vectors of pixels at a time.
+#include <cstring>
+
+#include "ops/conv/cpu_call.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/conv/cpu_depthwise.cc"
+// clang-format off: in this order
+#include "backends/cpu/simd/dispatch.h"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "ops/conv/rows-inl.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace liveshape::cpu::HWY_NAMESPACE {
+namespace {
+
+using Lane = hn::ScalableTag<float>;
+constexpr int kPixelLanes = static_cast<int>(hn::MaxLanes(Lane()));
+constexpr int kMostVectors = 4;
+
+struct Taps {
+  const float* line;          // the first pixel's row
+  const float* weight;        // [taps], 16 apart
+  const int64_t* offsets;     // of each tap from `line`
+  int64_t count;
+  float bias;
+};
+
+// kWide vectors of pixels. One chain of multiply-adds a pixel, in the order of the taps; bias last.
+template <int kWide>
+HWY_INLINE void Pixels(const Taps& taps, int64_t at, float* to) {
+  const Lane d;
+  hn::Vec<Lane> sum[kWide];
+  HWY_UNROLL(4)
+  for (int v = 0; v < kWide; ++v) sum[v] = hn::Zero(d);
+  for (int64_t t = 0; t < taps.count; ++t) {
+    const auto w = hn::Set(d, taps.weight[t * 16]);
+    const float* from = taps.line + taps.offsets[t] + at;
+    HWY_UNROLL(4)
+    for (int v = 0; v < kWide; ++v)
+      sum[v] = hn::MulAdd(w, hn::LoadU(d, from + v * kPixelLanes), sum[v]);
+  }
+  HWY_UNROLL(4)
+  for (int v = 0; v < kWide; ++v)
+    hn::StoreU(hn::Add(sum[v], hn::Set(d, taps.bias)), d, to + v * kPixelLanes);
+}
+
+template <typename T>
+void DepthwiseTyped(const ConvCall& call, const DepthwiseTask& task) {
+  const int64_t width = call.out_width, line = ImageLine(call.w, width);
+  int64_t* const offsets = reinterpret_cast<int64_t*>(task.scratch);
+  float* const lines = task.scratch + 2 * call.taps();
+  for (int64_t t = 0; t < call.taps(); ++t)
+    offsets[t] = TapOffset(call, width, t / call.w.size, t % call.w.size);
+  const int64_t* strides = call.x_strides;
+  const T* const plane = reinterpret_cast<const T*>(call.x) + task.image * strides[0] +
+                         task.row / call.group_rows() * strides[1];
+  LayOut(call, plane, task.begin, task.end, 0, width, lines);
+
+  Taps taps;
+  taps.weight = call.panels + task.row / 16 * call.depth() * 16 + task.row % 16;
+  taps.offsets = offsets;
+  taps.count = call.taps();
+  taps.bias =
+      call.bias ? ToFloat(reinterpret_cast<const T*>(call.bias)[task.row * call.bias_stride]) : 0;
+  T* to = reinterpret_cast<T*>(call.y) +
+          ((task.image * call.rows + task.row) * call.out_height + task.begin) * width;
+  for (int64_t i = 0; i < task.end - task.begin; ++i, to += width) {
+    taps.line = lines + i * call.h.stride * line;
+    const int64_t vectors = (width + kPixelLanes - 1) / kPixelLanes;
+    const int64_t tiles = (vectors + kMostVectors - 1) / kMostVectors;
+    for (int64_t t = 0; t < tiles; ++t) {
+      const int64_t begin = vectors * t / tiles, wide = vectors * (t + 1) / tiles - begin;
+      const int64_t at = begin * kPixelLanes;
+      const bool direct = std::is_same_v<T, float> && at + wide * kPixelLanes <= width;
+      HWY_ALIGN float edge[kMostVectors * kPixelLanes];
+      float* const sums = direct ? reinterpret_cast<float*>(to) + at : edge;
+      switch (wide) {
+        case 1: Pixels<1>(taps, at, sums); break;
+        case 2: Pixels<2>(taps, at, sums); break;
+        case 3: Pixels<3>(taps, at, sums); break;
+        default: Pixels<4>(taps, at, sums); break;
+      }
+      const int64_t live = width - at < wide * kPixelLanes ? width - at : wide * kPixelLanes;
+      if (!direct) NarrowRow(edge, live, to + at);
+    }
+  }
+}
+
+void Depthwise(const ConvCall& call, const DepthwiseTask& task) {
+  WithElement(call.dtype, [&](auto type) HWY_ATTR {
+    DepthwiseTyped<std::remove_const_t<std::remove_pointer_t<decltype(type)>>>(call, task);
+  });
+}
+
+}  // namespace
+}  // namespace liveshape::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace liveshape::cpu {
+namespace {
+LS_SIMD_TABLE(Depthwise);
+}  // namespace
+
+DepthwiseFn FindDepthwise() { return LS_SIMD(Depthwise); }
+
+}  // namespace liveshape::cpu
+#endif

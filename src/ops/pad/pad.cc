@@ -1,0 +1,85 @@
+#include <array>
+
+#include "ops/forms.h"
+#include "ops/ops.h"
+#include "ops/rules.h"
+
+namespace liveshape::ops {
+namespace {
+
+Types Infer(const InferContext& c) {
+  LS_RETURN_IF_ERROR(NeedInputs(c, 1, 1));
+  LS_ASSIGN_OR_RETURN(const std::string mode, NeedAttr<std::string>(c, "mode"));
+  LS_RETURN_IF_ERROR(NeedAttr<double>(c, "value").status());
+  LS_ASSIGN_OR_RETURN(const Dims before, NeedAttr<std::vector<Expr>>(c, "before"));
+  LS_ASSIGN_OR_RETURN(const Dims after, NeedAttr<std::vector<Expr>>(c, "after"));
+  if (mode != "constant" && mode != "reflect" && mode != "replicate" && mode != "circular")
+    return InvalidArgument("unknown mode `{}`", mode);
+  Dims dims = c.in(0).dims;
+  if (before.size() != dims.size() || after.size() != dims.size())
+    return InvalidArgument("{} and {} pads for rank {}", before.size(), after.size(), dims.size());
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const Expr size = dims[i] + before[i] + after[i];
+    if (c.table.Bounds(size).hi < 0)
+      return InvalidArgument("dim {} would have the size {}", i, sym::ToString(size));
+    dims[i] = size;
+  }
+  return std::vector<TensorType>{{c.in(0).dtype, std::move(dims)}};
+}
+
+// Live sizes for which torch would refuse are refused at bind.
+void Require(AtenCall& c, Expr condition, std::string text) {
+  if (c.table().IsTrue(condition) == sym::Tri::kNo) return c.Fail(InvalidArgument("{}", text));
+  if (c.table().IsTrue(condition) != sym::Tri::kYes)
+    c.graph().guards.push_back({condition, std::move(text)});
+}
+
+// `pad` begins at the last dim: (left, right, top, bottom, ...).
+std::vector<ValueId> Pad(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  const std::string mode = c.StringOr("mode", "constant");
+  const double value = c.NumberOr("value", 0);
+  const std::vector<Expr> pad = c.Sizes("pad");
+  const size_t rank = c.DimsOf(x).size();
+  if (pad.size() % 2 != 0 || pad.size() > 2 * rank)
+    c.Fail(InvalidArgument("{} pads for rank {}", pad.size(), rank));
+  if (c.ok() && static_cast<double>(static_cast<int64_t>(value)) != value && !IsFloat(c.TypeOf(x)))
+    c.Fail(InvalidArgument("{} is padded with {}", Name(c.TypeOf(x)), value));
+  if (!c.ok()) return {ir::kNoValue};
+  Dims before(rank, c.table().Int(0)), after = before;
+  for (size_t i = 0; i < pad.size() / 2; ++i) {
+    const size_t d = rank - 1 - i;
+    before[d] = pad[2 * i];
+    after[d] = pad[2 * i + 1];
+    const Expr size = c.DimsOf(x)[d], zero = c.table().Int(0);
+    Require(c, sym::Ge(size + before[d] + after[d], zero),
+            fmt::format("a padded size {} of 0 or more", sym::ToString(size + before[d] + after[d])));
+    if (mode == "constant") continue;
+    for (Expr p : {before[d], after[d]}) {
+      const Expr room = mode == "reflect" ? size - 1 : size;
+      if (mode != "replicate")
+        Require(c, sym::Le(p, room),
+                fmt::format("a {} pad of {} to fit a size of {}", mode, sym::ToString(p),
+                            sym::ToString(size)));
+    }
+    Require(c, sym::Ge(size, c.table().Int(1)),
+            fmt::format("a {} pad to have something to repeat", mode));
+  }
+  return {c.Emit(kPad, {x},
+                 {{"before", std::move(before)},
+                  {"after", std::move(after)},
+                  {"mode", mode},
+                  {"value", value}})};
+}
+
+const AtenForm kForms[] = {
+    {"aten.pad.default", Pad},
+    {"aten.constant_pad_nd.default", Pad},
+};
+
+}  // namespace
+
+const ir::OpDef kPad = {.name = "pad", .infer = Infer};
+LS_DEFINE_FORMS(Pad, kForms)
+
+}  // namespace liveshape::ops
