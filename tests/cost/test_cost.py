@@ -44,7 +44,9 @@ def cli(*arguments):
 def live(tmp_path_factory):
     """Case name and further flags -> artifact."""
     folder = tmp_path_factory.mktemp("cost")
-    errors = {name: error for name, _, error in prepare_all([collect()[n] for n in MODELS]) if error}
+    errors = {
+        name: error for name, _, error in prepare_all([collect()[n] for n in MODELS]) if error
+    }
 
     def compiled(name, *flags):
         assert name not in errors, errors[name]

@@ -81,8 +81,8 @@ TEST(Conv, EveryWidthOfTiles) {
 }
 
 TEST(Conv, BlocksOfPixelsRowsAndDepth) {
-  CheckConv({2, 40, 150, 1, 18, 17, kThree, kThree});             // several of each
-  CheckConv({1, 300, 20, 1, 16, 16, kOne, kOne});                 // patches read in place
+  CheckConv({2, 40, 150, 1, 18, 17, kThree, kThree});                // several of each
+  CheckConv({1, 300, 20, 1, 16, 16, kOne, kOne});                    // patches read in place
   CheckConv({3, 300, 20, 1, 5, 3, kOne, kOne, DType::kF32, false});  // and too few pixels for that
   CheckConv({0, 4, 4, 1, 5, 5, kThree, kThree});
 }
@@ -117,7 +117,8 @@ TEST(Pool, NaNStaysAndPaddingNeverWins) {
     Tensor x(dtype, {1, 1, 5, 5});
     x.Fill(1, -3, -1);
     x.Set(6, testing::kNaN);
-    const double corner = std::fmax(std::fmax(x.Get(18), x.Get(19)), std::fmax(x.Get(23), x.Get(24)));
+    const double corner =
+        std::fmax(std::fmax(x.Get(18), x.Get(19)), std::fmax(x.Get(23), x.Get(24)));
     ir::Attrs attrs = ops::WindowAttrs({window, window});
     attrs.insert(attrs.end(), {{"kind", std::string("max")},
                                {"ceil", int64_t{0}},

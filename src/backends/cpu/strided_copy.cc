@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "backends/cpu/rows.h"
+#include "backends/cpu/transpose.h"
 
 namespace liveshape::cpu {
 namespace {
@@ -45,9 +46,14 @@ constexpr int64_t kBlock = 64 / sizeof(T);
 // to[r][c] = from[r + c * stride] for a rows x columns block, through a buffer so that both sides are
 // walked along their lines.
 template <typename T>
-void TransposeBlock(const T* from, int64_t stride, T* to, int64_t pitch, int64_t rows,
-                    int64_t columns) {
+void TransposeBlock(TransposeFn transpose, const T* from, int64_t stride, T* to, int64_t pitch,
+                    int64_t rows, int64_t columns) {
   constexpr int64_t n = kBlock<T>;
+  if (rows == n && columns == n && sizeof(T) == sizeof(uint32_t)) {
+    static_assert(kBlock<uint32_t> == kTransposeBlock);
+    return transpose(reinterpret_cast<const uint32_t*>(from), stride,
+                     reinterpret_cast<uint32_t*>(to), pitch);
+  }
   if (rows == n && columns == n) {
     T block[n][n];
     for (int64_t c = 0; c < n; ++c) std::memcpy(block[c], from + c * stride, sizeof(block[c]));
@@ -86,6 +92,7 @@ void CopyTransposed(const Dense& c, int k, const T* from, T* to, ThreadPool& poo
   }
   // A band of four blocks: each page of a far-apart column gives four lines before the next is visited.
   constexpr int64_t n = kBlock<T>, band = 4 * n;
+  const TransposeFn transpose = FindTranspose();
   const int64_t bands = (rows + band - 1) / band;
   const int64_t grain = std::max<int64_t>(1, 16384 / (band * columns));
   pool.ParallelFor(planes * bands, grain, [&](int64_t begin, int64_t end, int) {
@@ -94,9 +101,9 @@ void CopyTransposed(const Dense& c, int k, const T* from, T* to, ThreadPool& poo
       const int64_t first = b % bands * band, last_row = std::min(first + band, rows);
       for (int64_t col = 0; col < columns; col += n) {
         for (int64_t r = first; r < last_row; r += n) {
-          TransposeBlock(from + plane.offset(0) + r + col * c.strides[last], c.strides[last],
-                         to + plane.offset(1) + r * pitch + col, pitch, std::min(n, rows - r),
-                         std::min(n, columns - col));
+          TransposeBlock(transpose, from + plane.offset(0) + r + col * c.strides[last],
+                         c.strides[last], to + plane.offset(1) + r * pitch + col, pitch,
+                         std::min(n, rows - r), std::min(n, columns - col));
         }
       }
     }

@@ -5,6 +5,7 @@
 #include "backends/cpu/gemm/element.h"
 #include "backends/cpu/rows.h"
 #include "ops/ops.h"
+#include "ops/pool/cpu_rows.h"
 #include "ops/window.h"
 
 namespace liveshape::cpu {
@@ -26,8 +27,8 @@ struct Narrow {
   static T Store(float v) { return FromFloat<T>(v); }
 };
 template <typename T>
-using Of = std::conditional_t<std::is_same_v<T, Half> || std::is_same_v<T, BFloat>, Narrow<T>,
-                              Plain<T>>;
+using Of =
+    std::conditional_t<std::is_same_v<T, Half> || std::is_same_v<T, BFloat>, Narrow<T>, Plain<T>>;
 
 struct Images {
   const View& x;
@@ -77,10 +78,8 @@ void PoolRow(const PoolPrepared& pool, const Images& images, int64_t plane, int6
       for (int64_t q = 0; q < w.size; ++q) {
         // Pixels j whose tap j * stride + shift lies in the row.
         const int64_t shift = q * w.dilation - w.before;
-        const int64_t first =
-            std::max(begin, shift >= 0 ? 0 : (-shift + w.stride - 1) / w.stride);
-        const int64_t last =
-            std::min(end, shift >= width ? 0 : (width - 1 - shift) / w.stride + 1);
+        const int64_t first = std::max(begin, shift >= 0 ? 0 : (-shift + w.stride - 1) / w.stride);
+        const int64_t last = std::min(end, shift >= width ? 0 : (width - 1 - shift) / w.stride + 1);
         const T* from = x + at * row_stride + (first * w.stride + shift) * stride;
         Wide* to = sums + (first - begin);
         const int64_t step = w.stride * stride, count = last - first;
@@ -98,11 +97,46 @@ void PoolRow(const PoolPrepared& pool, const Images& images, int64_t plane, int6
     for (int64_t j = begin; j < end; ++j) {
       Wide v = sums[j - begin];
       if (!pool.max) {
-        const int64_t columns =
-            Counted(w, j * w.stride - w.before, width, pool.count_padding);
+        const int64_t columns = Counted(w, j * w.stride - w.before, width, pool.count_padding);
         v /= static_cast<Wide>(pool.divisor ? pool.divisor : rows * columns);
       }
       y[j] = Element::Store(v);
+    }
+  }
+}
+
+// A row of f32 whose window fits `kSpan`: what PoolRow does, vectorised.
+constexpr int64_t kSpan = 1024;
+int64_t SpanOf(const ops::Window& w, int64_t pixels) {
+  return (pixels - 1) * w.stride + (w.size - 1) * w.dilation + 1;
+}
+
+void PoolRowF32(const PoolPrepared& pool, const PoolRows& steps, const Images& images,
+                int64_t plane, int64_t row) {
+  const ops::Window &h = pool.windows[0], &w = pool.windows[1];
+  const int64_t height = images.x.dims[2], width = images.x.dims[3];
+  const float* const x = images.Plane<float>(plane);
+  float* const y = images.Row<float>(plane, row);
+  const int64_t top = row * h.stride - h.before;
+  const float neutral = pool.max ? -std::numeric_limits<float>::infinity() : 0.0f;
+  float line[kSpan + kPoolSlack];
+  for (int64_t begin = 0; begin < images.y.dims[3]; begin += kRun) {
+    const int64_t end = std::min(begin + kRun, images.y.dims[3]);
+    const int64_t left = begin * w.stride - w.before, span = SpanOf(w, end - begin);
+    const int64_t from = std::clamp<int64_t>(left, 0, width);
+    const int64_t to = std::clamp<int64_t>(left + span, from, width);
+    std::fill_n(line, span, neutral);
+    for (int64_t p = 0; p < h.size; ++p) {
+      const int64_t at = top + p * h.dilation;
+      if (at < 0 || at >= height) continue;
+      steps.rows(x + at * images.x.strides[2] + from, to - from, line + (from - left));
+    }
+    steps.taps(line, w.stride, w.size, w.dilation, end - begin, y + begin);
+    if (pool.max) continue;
+    const int64_t rows = Counted(h, top, height, pool.count_padding);
+    for (int64_t j = begin; j < end; ++j) {
+      const int64_t columns = Counted(w, j * w.stride - w.before, width, pool.count_padding);
+      y[j] /= static_cast<float>(pool.divisor ? pool.divisor : rows * columns);
     }
   }
 }
@@ -143,7 +177,7 @@ void WithDType(DType dtype, F&& f) {
 }
 
 template <typename F>
-void ForEachRow(const KernelArgs& args, int64_t reads, F&& row) {
+void ForEachOutputRow(const KernelArgs& args, int64_t reads, F&& row) {
   const View& y = args.out(0);
   if (y.numel() <= 0) return;
   args.pool.ParallelFor(y.dims[0] * y.dims[1] * y.dims[2], RowGrain(y.dims[3] * reads),
@@ -155,9 +189,18 @@ void ForEachRow(const KernelArgs& args, int64_t reads, F&& row) {
 Status RunPool(const KernelArgs& args) {
   const auto& pool = static_cast<const PoolPrepared&>(*args.prepared);
   const Images images{args.in(0), args.out(0)};
+  if (images.x.dtype == DType::kF32 && images.x.strides[3] == 1 &&
+      SpanOf(pool.windows[1], kRun) <= kSpan) {
+    const PoolRows steps = FindPoolRows(pool.max);
+    ForEachOutputRow(
+        args, pool.windows[0].size + pool.windows[1].size,
+        [&](int64_t plane, int64_t row) { PoolRowF32(pool, steps, images, plane, row); });
+    return {};
+  }
   WithDType(images.x.dtype, [&](auto type) {
-    ForEachRow(args, pool.windows[0].size * pool.windows[1].size,
-               [&](int64_t plane, int64_t row) { PoolRow<decltype(type)>(pool, images, plane, row); });
+    ForEachOutputRow(
+        args, pool.windows[0].size * pool.windows[1].size,
+        [&](int64_t plane, int64_t row) { PoolRow<decltype(type)>(pool, images, plane, row); });
   });
   return {};
 }
@@ -167,8 +210,9 @@ Status RunAdaptive(const KernelArgs& args) {
   if (args.out(0).numel() <= 0) return {};
   const int64_t reads = images.x.dims[2] * images.x.dims[3] / (images.y.dims[2] * images.y.dims[3]);
   const auto run = [&](auto type) {
-    ForEachRow(args, reads + 1,
-               [&](int64_t plane, int64_t row) { AdaptiveRow<decltype(type)>(images, plane, row); });
+    ForEachOutputRow(args, reads + 1, [&](int64_t plane, int64_t row) {
+      AdaptiveRow<decltype(type)>(images, plane, row);
+    });
   };
   switch (images.x.dtype) {
     case DType::kF32: run(float{}); break;

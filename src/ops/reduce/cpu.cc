@@ -77,18 +77,24 @@ struct AllOf {
 };
 
 template <typename Acc>
-void Store(const View& out, int64_t index, Acc value) {
+void Store(const View& out, int64_t index, int64_t n, const Acc* values) {
+  const auto store = [&]<typename T>(T* to, auto convert) {
+    for (int64_t i = 0; i < n; ++i) to[index + i] = convert(values[i]);
+  };
+  const auto plain = [&]<typename T>(T* to) { store(to, [](Acc v) { return static_cast<T>(v); }); };
   switch (out.dtype) {
-    case DType::kF32: out.as<float>()[index] = static_cast<float>(value); break;
-    case DType::kF16: out.as<uint16_t>()[index] = F16FromF32(static_cast<float>(value)); break;
-    case DType::kBF16: out.as<uint16_t>()[index] = BF16FromF32(static_cast<float>(value)); break;
-    case DType::kF64: out.as<double>()[index] = static_cast<double>(value); break;
-    case DType::kI64: out.as<int64_t>()[index] = static_cast<int64_t>(value); break;
-    case DType::kI32: out.as<int32_t>()[index] = static_cast<int32_t>(value); break;
-    case DType::kI16: out.as<int16_t>()[index] = static_cast<int16_t>(value); break;
-    case DType::kI8: out.as<int8_t>()[index] = static_cast<int8_t>(value); break;
-    case DType::kU8: out.as<uint8_t>()[index] = static_cast<uint8_t>(value); break;
-    case DType::kBool: out.as<uint8_t>()[index] = value != Acc{0}; break;
+    case DType::kF32: return plain(out.as<float>());
+    case DType::kF16:
+      return store(out.as<uint16_t>(), [](Acc v) { return F16FromF32(static_cast<float>(v)); });
+    case DType::kBF16:
+      return store(out.as<uint16_t>(), [](Acc v) { return BF16FromF32(static_cast<float>(v)); });
+    case DType::kF64: return plain(out.as<double>());
+    case DType::kI64: return plain(out.as<int64_t>());
+    case DType::kI32: return plain(out.as<int32_t>());
+    case DType::kI16: return plain(out.as<int16_t>());
+    case DType::kI8: return plain(out.as<int8_t>());
+    case DType::kU8: return plain(out.as<uint8_t>());
+    case DType::kBool: return store(out.as<uint8_t>(), [](Acc v) { return v != Acc{0}; });
   }
 }
 
@@ -99,15 +105,14 @@ struct Task {
   ReduceKind kind;
   ReduceRuns runs;  // of f32 and halves
 
-  double divisor() const {
-    return kind == ReduceKind::kMean ? static_cast<double>(plan.reduced.count) : 1.0;
-  }
+  // Outputs [index, index + n).
   template <typename Acc>
-  void Finish(int64_t index, Acc acc) const {
-    if constexpr (std::is_same_v<Acc, double>)
-      Store(out, index, acc / divisor());
-    else
-      Store(out, index, acc);
+  void Finish(int64_t index, int64_t n, Acc* acc) const {
+    if constexpr (std::is_same_v<Acc, double>) {
+      const auto count = static_cast<double>(plan.reduced.count);
+      for (int64_t i = 0; kind == ReduceKind::kMean && i < n; ++i) acc[i] /= count;
+    }
+    Store(out, index, n, acc);
   }
 };
 
@@ -143,7 +148,7 @@ void ReduceOne(const Task& task, const typename E::Type* x, int64_t index) {
     }
     for (int64_t i = 0; i < n; ++i) acc = Op::Step(acc, E::Get(run[i * stride]));
   });
-  task.Finish(index, acc);
+  task.Finish(index, 1, &acc);
 }
 
 // Columns [0, n) from x on; n <= kReduceColumns.
@@ -162,7 +167,7 @@ void ReduceColumns(const Task& task, const typename E::Type* x, int64_t column_s
       for (int64_t c = 0; c < n; ++c) acc[c] = Op::Step(acc[c], E::Get(row[c * column_stride]));
     }
   });
-  for (int64_t c = 0; c < n; ++c) task.Finish(index + c, acc[c]);
+  task.Finish(index, n, acc);
 }
 
 template <class E, class Op>

@@ -56,7 +56,15 @@ void SumColumns(const void* from, int64_t row_stride, int64_t rows, int64_t colu
         sums[c] += a + b;
       }
     }
-    for (int64_t c = 0; c < columns; ++c) out[c] += sums[c];
+    const hn::ScalableTag<double> wide;
+    const hn::Rebind<float, decltype(wide)> narrow;
+    const int64_t step = hn::Lanes(wide);
+    int64_t c = 0;
+    for (; c + step <= columns; c += step) {
+      const auto sum = hn::PromoteTo(wide, hn::LoadU(narrow, sums + c));
+      hn::StoreU(hn::Add(hn::LoadU(wide, out + c), sum), wide, out + c);
+    }
+    for (; c < columns; ++c) out[c] += sums[c];
   }
 }
 

@@ -240,9 +240,21 @@ HWY_INLINE V Erf(D d, V x) {
   return hn::IfThenElse(hn::Gt(magnitude, hn::Set(d, 0.927734375f)), hn::CopySign(far, x), near);
 }
 
+// erf(z) = z P(z^2) / Q(z^2) on [-3.925, 3.925], fitted by least squares with weights that level the ripples:
+// 2e-8 before rounding, 4e-7 after, half the work of Erf. Beyond, erf is 1 to an f32; on the left that makes the
+// factor exactly 0, so that -inf gives NaN as torch's does.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Gelu(D d, V x) {
-  const V cdf = hn::Add(hn::Set(d, 1.0f), Erf(d, hn::Mul(x, hn::Set(d, 0.70710678118654752f))));
+  const V limit = hn::Set(d, 3.925f), one = hn::Set(d, 1.0f);
+  const V z = hn::Mul(x, hn::Set(d, 0.70710678118654752f));
+  const V c = hn::Max(hn::Min(z, limit), hn::Neg(limit));
+  const V c2 = hn::Mul(c, c);
+  const V p = Horner(d, c2, hn::Set(d, 2.046047442e-06f), 2.848434651e-04f, 3.772505197e-03f,
+                     5.276915787e-02f, 1.905925745e-01f, 1.128379146e+00f);
+  const V q = Horner(d, c2, hn::Set(d, 3.804798264e-05f), 1.163848770e-03f, 1.498310538e-02f,
+                     1.141822482e-01f, 5.022410018e-01f, 1.0f);
+  const V cdf = hn::IfThenElse(hn::Lt(z, hn::Neg(limit)), hn::Zero(d),
+                               hn::Add(one, hn::Div(hn::Mul(c, p), q)));
   return hn::Mul(hn::Mul(x, hn::Set(d, 0.5f)), cdf);
 }
 

@@ -1,0 +1,58 @@
+#include "backends/cpu/transpose.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/transpose.cc"
+#include "backends/cpu/simd/dispatch.h"
+
+#include "hwy/foreach_target.h"
+
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace liveshape::cpu::HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+
+#if HWY_TARGET == HWY_SCALAR
+void Transpose(const uint32_t* from, int64_t stride, uint32_t* to, int64_t pitch) {
+  for (int64_t r = 0; r < kTransposeBlock; ++r)
+    for (int64_t c = 0; c < kTransposeBlock; ++c) to[r * pitch + c] = from[r + c * stride];
+}
+#else
+// Sixteen squares of 4 x 4 in vectors of 128 bits, which every target but the scalar one has.
+void Transpose(const uint32_t* from, int64_t stride, uint32_t* to, int64_t pitch) {
+  const hn::FixedTag<uint32_t, 4> d;
+  const hn::FixedTag<uint64_t, 2> d64;
+  for (int64_t r = 0; r < kTransposeBlock; r += 4) {
+    for (int64_t c = 0; c < kTransposeBlock; c += 4) {
+      const uint32_t* const x = from + r + c * stride;
+      const auto x0 = hn::LoadU(d, x), x1 = hn::LoadU(d, x + stride);
+      const auto x2 = hn::LoadU(d, x + 2 * stride), x3 = hn::LoadU(d, x + 3 * stride);
+      const auto lower01 = hn::BitCast(d64, hn::InterleaveLower(d, x0, x1));
+      const auto lower23 = hn::BitCast(d64, hn::InterleaveLower(d, x2, x3));
+      const auto upper01 = hn::BitCast(d64, hn::InterleaveUpper(d, x0, x1));
+      const auto upper23 = hn::BitCast(d64, hn::InterleaveUpper(d, x2, x3));
+      uint32_t* const y = to + r * pitch + c;
+      hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, lower01, lower23)), d, y);
+      hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, lower01, lower23)), d, y + pitch);
+      hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, upper01, upper23)), d, y + 2 * pitch);
+      hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, upper01, upper23)), d, y + 3 * pitch);
+    }
+  }
+}
+#endif
+
+}  // namespace
+}  // namespace liveshape::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace liveshape::cpu {
+namespace {
+LS_SIMD_TABLE(Transpose);
+}  // namespace
+
+TransposeFn FindTranspose() { return LS_SIMD(Transpose); }
+
+}  // namespace liveshape::cpu
+#endif
