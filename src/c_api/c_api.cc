@@ -65,9 +65,7 @@ ls_status Report(const Status& status) {
   return static_cast<ls_status>(status.code());
 }
 
-ls_status NullArgument(const char* what) {
-  return Report(InvalidArgument("{} is null", what));
-}
+ls_status NullArgument(const char* what) { return Report(InvalidArgument("{} is null", what)); }
 #define LS_NEED(pointer) \
   if ((pointer) == nullptr) return NullArgument(#pointer)
 
@@ -92,7 +90,8 @@ template <typename Info>
 ls_status Fill(Info* out, Info value) {
   if (out == nullptr) return NullArgument("the struct to fill");
   if (out->struct_size < sizeof(size_t))
-    return Report(InvalidArgument("struct_size is {}: set it to sizeof the struct", out->struct_size));
+    return Report(
+        InvalidArgument("struct_size is {}: set it to sizeof the struct", out->struct_size));
   value.struct_size = out->struct_size;
   std::memcpy(out, &value, std::min(out->struct_size, sizeof(Info)));
   return LS_OK;
@@ -129,8 +128,8 @@ Status ReadInputs(ls_session& session, const ls_tensor* inputs, size_t count, co
   if (inputs == nullptr && count > 0) return InvalidArgument("{}: inputs is null", where);
   for (size_t i = 0; i < count; ++i)
     if (Status s = ReadTensor(inputs[i], session.inputs[i]); !s.ok())
-      return std::move(s).Prefixed(fmt::format("{}: input {} `{}`", where, i,
-                                               session.artifact->inputs()[i].name));
+      return std::move(s).Prefixed(
+          fmt::format("{}: input {} `{}`", where, i, session.artifact->inputs()[i].name));
   return {};
 }
 
@@ -216,7 +215,8 @@ Status LoadWith(const ls_load_options* given, Load&& load, ls_artifact** result)
   auto handle = std::make_unique<ls_artifact>();
   handle->artifact = std::shared_ptr<const Artifact>(lent, &artifact);
   handle->enters.reserve(artifact.symbols().size());
-  for (const SymbolDescription& symbol : artifact.symbols()) handle->enters.emplace_back(symbol.enters);
+  for (const SymbolDescription& symbol : artifact.symbols())
+    handle->enters.emplace_back(symbol.enters);
   handle->input_dims = DimNames(artifact.inputs());
   handle->output_dims = DimNames(artifact.outputs());
   *result = handle.release();
@@ -242,9 +242,9 @@ Status Create(const ls_artifact& artifact, const ls_session_options* given, ls_s
   if (!backend) return Unsupported("create: no backend `{}`: this build has cpu and null", name);
   auto handle = std::make_unique<ls_session>();
   handle->artifact = artifact.artifact;
-  LS_ASSIGN_OR_RETURN(handle->session,
-                      Session::Create(artifact.artifact, std::move(backend),
-                                      {.strict = options.strict != 0, .profile = options.profile != 0}));
+  LS_ASSIGN_OR_RETURN(handle->session, Session::Create(artifact.artifact, std::move(backend),
+                                                       {.strict = options.strict != 0,
+                                                        .profile = options.profile != 0}));
   const ir::Graph& graph = handle->graph();
   for (const PortDescription& port : artifact.artifact->inputs())
     handle->inputs.push_back({port.dtype, nullptr, std::vector<int64_t>(port.dims.size())});
@@ -373,7 +373,8 @@ ls_status ls_session_symbol_values(const ls_session* session, int64_t* values, s
   const std::span<const int64_t> current = session->session->symbol_values();
   if (count > 0) LS_NEED(values);
   if (count != current.size())
-    return Report(InvalidArgument("room for {} values, the model has {} symbols", count, current.size()));
+    return Report(
+        InvalidArgument("room for {} values, the model has {} symbols", count, current.size()));
   if (!session->bound) return Report(FailedPrecondition("no shape is bound yet"));
   std::copy(current.begin(), current.end(), values);
   return LS_OK;

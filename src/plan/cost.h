@@ -28,7 +28,8 @@ struct Costs {
   // Arena bytes of tensors in use while the step runs, each rounded up to the alignment. In `total`: the most over
   // all steps and after the last. No placement of the tensors can need less.
   Number live = {};
-  Number scratch = {};  // of the step's kernel: what the backend asks for, most often sized for the bound
+  Number scratch =
+      {};  // of the step's kernel: what the backend asks for, most often sized for the bound
 };
 
 struct CostPoint {

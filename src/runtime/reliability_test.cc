@@ -23,11 +23,10 @@ std::shared_ptr<const Artifact> CachedAttention() {
   const ir::ValueId x = m.graph->AddInput("x", {DType::kF32, {s, m.Int(kWidth)}});
   m.graph->AddScalarInput("pos", p);
   const ir::ValueId cache = m.State("cache", DType::kF32, {kCapacity, kWidth});
-  const ir::ValueId written =
-      m.call.Emit(ops::kViewWrite, {cache, x},
-                  {{"sizes", ir::Dims{s, m.Int(kWidth)}},
-                   {"strides", ir::Dims{m.Int(kWidth), m.Int(1)}},
-                   {"offset", ir::Dims{p * kWidth}}});
+  const ir::ValueId written = m.call.Emit(ops::kViewWrite, {cache, x},
+                                          {{"sizes", ir::Dims{s, m.Int(kWidth)}},
+                                           {"strides", ir::Dims{m.Int(kWidth), m.Int(1)}},
+                                           {"offset", ir::Dims{p * kWidth}}});
   m.graph->states[0].result = written;
   const ir::ValueId seen = m.call.Emit(ops::kSlice, {written},
                                        {{"dim", int64_t{0}},

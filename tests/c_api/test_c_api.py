@@ -82,7 +82,9 @@ def test_c_program(prefix, library, model, tmp_path):
 
 def test_exports_nothing_but_the_abi(prefix, library):
     declared = set(
-        re.findall(r"^LS_API[^;]*?(ls_\w+)\(", (prefix / "include/liveshape/c_api.h").read_text(), re.M)
+        re.findall(
+            r"^LS_API[^;]*?(ls_\w+)\(", (prefix / "include/liveshape/c_api.h").read_text(), re.M
+        )
     )
     lines = run("nm", "-D", "--defined-only", library).splitlines()
     assert {line.split()[-1] for line in lines} == declared
@@ -98,7 +100,16 @@ def test_header_is_cpp_too(prefix, tmp_path):
         "#include <liveshape/c_api.h>\nint main() { return ls_api_version() != LS_API_VERSION; }\n"
     )
     flags = pkg_config(prefix, "--cflags")
-    run("c++", "-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only", *flags, tmp_path / "use.cc")
+    run(
+        "c++",
+        "-Wall",
+        "-Wextra",
+        "-pedantic",
+        "-Werror",
+        "-fsyntax-only",
+        *flags,
+        tmp_path / "use.cc",
+    )
 
 
 def test_cmake_package(prefix, library, model, tmp_path):
