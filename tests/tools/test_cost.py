@@ -26,6 +26,10 @@ COUNTED = [
     "llama_tied",
     "qwen3_block",
     "mlp_raw",
+    "bmm",
+    "matmul_raw",
+    "sdpa_gqa_causal_raw",
+    "sdpa_cross",
 ]
 
 
@@ -45,7 +49,9 @@ def live(tmp_path_factory):
     """Case name and further flags -> artifact."""
     folder = tmp_path_factory.mktemp("cost")
     errors = {
-        name: error for name, _, error in prepare_all([collect()[n] for n in MODELS]) if error
+        name: error
+        for name, _, error in prepare_all([collect()[n] for n in {*MODELS, *COUNTED}])
+        if error
     }
 
     def compiled(name, *flags):
