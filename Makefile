@@ -1,6 +1,6 @@
 # Every target is one line here and one script in scripts/, which says how and why.
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test test-all lint format fuzz bench check-newer clean
+.PHONY: help deps build demo test test-all lint format fuzz soak bench check-newer clean
 
 help:         ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -26,8 +26,12 @@ lint:         ## check the format of the whole tree
 format:       ## repair what lint finds
 	@scripts/lint.sh --fix
 
-fuzz:         ## fuzz longer: make fuzz SECONDS=600
-	@scripts/deps.sh build test && scripts/build.sh fuzz && scripts/fuzz.sh $(or $(SECONDS),300)
+fuzz:         ## all fuzzers for an hour in all; make fuzz SECONDS=600: for ten minutes
+	@scripts/deps.sh build test && scripts/build.sh fuzz && scripts/fuzz.sh --total $(or $(SECONDS),3600)
+
+soak:         ## 100,000 runs over random shapes: memory must stay flat
+	@scripts/deps.sh build unit && scripts/build.sh release liveshape_unit_tests && \
+	  LIVESHAPE_SOAK_RUNS=100000 build/release/liveshape_unit_tests --gtest_filter='Reliability.*'
 
 bench:        ## build and run bench/
 	@scripts/bench.sh

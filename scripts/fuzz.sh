@@ -1,16 +1,21 @@
 #!/usr/bin/env bash
-# Runs every fuzzer of build/asan for N seconds: scripts/fuzz.sh N [NAME...], after scripts/build.sh fuzz.
+# Runs every fuzzer of build/asan, after scripts/build.sh fuzz:
+#   scripts/fuzz.sh N [NAME...]           N seconds each
+#   scripts/fuzz.sh --total N [NAME...]   N seconds in all, split evenly
 # It works on a copy of fuzz/corpus/NAME, so the tree stays clean; what it finds is kept in
 # build/fuzz/NAME, and the next run starts from there too.
 set -euo pipefail
 source "$(dirname "$0")/common.sh"
 
+total=false
+[ "$1" != --total ] || { total=true; shift; }
 seconds=$1
 shift
 names=("$@")
 if [ ${#names[@]} = 0 ]; then
   for source in fuzz/*_fuzz.cc; do [ ! -e "$source" ] || names+=("$(basename "$source" .cc)"); done
 fi
+if $total; then seconds=$(((seconds + ${#names[@]} - 1) / ${#names[@]})); fi
 
 bad=0
 for name in ${names[@]+"${names[@]}"}; do

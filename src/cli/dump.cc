@@ -72,7 +72,10 @@ class ArtifactJson {
       json_.Key("constants").Array([&] { Constants(); });
       json_.Key("host_values").Array([&] { HostValues(); });
       json_.Key("guards").Array([&] {
-        for (const ir::Guard& guard : graph_.guards) json_.Value(guard.text);
+        for (const ir::Guard& guard : graph_.guards)
+          json_.Object([&] {
+            json_.Field("condition", sym::ToString(guard.condition)).Field("text", guard.text);
+          });
       });
       json_.Key("nodes").Array([&] {
         for (const ir::Node& node : graph_.nodes) Node(node);

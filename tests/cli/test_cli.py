@@ -5,8 +5,10 @@ No torch here: the goldens under models/demo were made with it.
 
 import json
 import os
+import re
 import shutil
 import subprocess
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +19,7 @@ BUILD = Path(os.environ.get("LIVESHAPE_BUILD", ROOT / "build" / "release"))
 CLI = Path(os.environ.get("LIVESHAPE", BUILD / "liveshape"))
 PT2 = ROOT / "models" / "demo" / "demo.pt2"
 GOLDEN = ROOT / "models" / "demo" / "golden"
-SUBCOMMANDS = ["compile", "run", "dump", "verify", "bench", "demo"]
+SUBCOMMANDS = ["compile", "run", "cost", "dump", "verify", "bench", "demo"]
 
 
 def cli(*arguments, code=0):
@@ -64,6 +66,10 @@ def test_usage():
         assert "Examples:" in cli(command, "--help").stdout
     for wrong in [[], ["fly"], ["run"], ["dump"], ["verify", "x.live"], ["bench", "x", "--fly"]]:
         cli(*wrong, code=2)
+    unknown = cli("fly", code=2).stderr
+    assert "`fly`" in unknown and all(command in unknown for command in SUBCOMMANDS)
+    for command in SUBCOMMANDS:
+        assert "--json" in cli(command, "--help").stdout
 
 
 def test_compile_reports(tmp_path):
@@ -203,6 +209,142 @@ def test_dump(live, tmp_path):
         cut.write_bytes(content)
         cli("dump", cut, code=2)
         cli("run", cut, code=2)
+
+
+def test_dump_json_has_everything(live):
+    dump = cli_json("dump", live)
+    (guard,) = dump["guards"]
+    assert "P" in guard["condition"] and "S" in guard["condition"] and "128" in guard["text"]
+    assert dump["host_values"] == []
+    symbol = next(s for s in dump["symbols"] if s["display"] == "S")
+    assert symbol["name"].startswith("s") and (symbol["min"], symbol["max"]) == (1, 127)
+    assert symbol["stage"] == 0 and symbol["enters"] == ["tokens.1"]
+    assert dump["inputs"][0] == {
+        "name": "tokens",
+        "dtype": "i64",
+        "scalar": False,
+        "dims": ["B", "S"],
+    }
+    assert dump["inputs"][1]["scalar"] and dump["outputs"][0]["dims"] == ["B", "256"]
+    embed = next(c for c in dump["constants"] if c["name"] == "embed.weight")
+    assert embed["dtype"] == "f32" and embed["dims"] == [256, 64] and embed["external"] == ""
+    assert (embed["encoding"], embed["layout"], embed["bytes"]) == ("Plain", "Panel16", 65536)
+    state = dump["states"][0]
+    assert state["name"].endswith("k_cache") and state["dims"] == [4, 2, 128, 16]
+    assert state["dtype"] == "f32" and state["value"] != state["result"]
+    attention = next(n for n in dump["nodes"] if n["op"] == "attention")
+    assert attention["source"].startswith("make_demo.py:") and attention["name"]
+    assert attention["attrs"]["limit"] == ["P + 1"] and attention["attrs"]["scale"] > 0
+    assert attention["outputs"][0]["dims"] == ["B", "4", "S", "16"]
+    assert attention["outputs"][0]["dtype"] == "f32" and len(attention["inputs"]) >= 3
+    assert set(dump["plan"]) == {"cpu", "null"}
+    for plan in dump["plan"].values():
+        assert plan["bytes"] >= plan["lower_bound"] > 0 and plan["steps"] > 0
+
+    program = cli_json("dump", PT2)
+    assert program["torch_version"] and program["ranges"]["s27"] == [1, 127] and program["guards"]
+    assert program["weights"][0]["name"] == "embed.weight"
+    assert program["weights"][0]["sizes"] == [256, 64] and program["weights"][0]["dtype"] == "f32"
+    node = next(n for n in program["graph"]["nodes"] if "attention" in n["target"])
+    assert node["source"].startswith("make_demo.py:") and node["inputs"][0]["name"] == "query"
+
+
+def read_dot(text):
+    """Vertices and edges of the subset of DOT that is written here; anything else is an error."""
+    quoted = r'"(?:[^"\\]|\\.)*"'
+    attribute = rf"\w+=(?:\w+|{quoted})"
+    attributes = rf"\[{attribute}(?:, {attribute})*\]"
+    lines = text.splitlines()
+    assert re.fullmatch(rf"digraph {quoted} {{", lines[0]) and lines[-1] == "}"
+    vertices, edges = {}, []
+    for line in lines[1:-1]:
+        if edge := re.fullmatch(rf"  (\w+) -> (\w+) ({attributes});", line):
+            edges.append(edge.groups())
+        else:
+            vertex = re.fullmatch(rf"  (\w+) ({attributes});", line)
+            assert vertex, line
+            vertices[vertex[1]] = vertex[2]
+    for start, end, _ in edges:
+        assert start in vertices and end in vertices
+    return vertices, edges
+
+
+def test_dump_dot(live):
+    vertices, edges = read_dot(cli("dump", live, "--format", "dot").stdout)
+    labels = " ".join(vertices.values())
+    assert "attention" in labels and "embed.weight f32[256, 64]" in labels
+    assert "cylinder" in labels and "make_demo.py:" in labels
+    assert any("i64[B, S]" in label for _, _, label in edges)
+    assert any("style=dashed" in label for _, end, label in edges if end.startswith("state"))
+    vertices, edges = read_dot(cli("dump", PT2, "--format", "dot").stdout)
+    assert len(vertices) > 50 and len(edges) > 50
+
+
+def test_cost(live):
+    closed = cli_json("cost", live)
+    assert closed["total"]["flops"] == "512*S*B*Min(P + S, 128) + 147456*S*B + 32768*B"
+    assert "at" not in closed["total"] and closed["constant_bytes"] > 0 < closed["state_bytes"]
+    here = cli_json("cost", live, "--at", "S=100,B=2", "--at", "P=0")
+    assert here["shape"] == {"P": 0, "S": 100, "B": 2}
+    assert here["total"]["at"]["flops"] == 512 * 200 * 100 + 147456 * 200 + 65536
+    assert here["planned"]["bytes"] >= here["planned"]["lower_bound"]
+    embedding = next(op for op in here["ops"] if op["op"] == "embedding")
+    assert embedding["at"]["bytes"] == 200 * (8 + 2 * 64 * 4)  # ids, rows in, rows out
+    assert "peak memory" in cli("cost", live).stdout
+    assert "add --at P=" in cli("cost", live, "--at", "S=100,B=2", code=2).stderr
+    assert "one value a symbol" in cli("cost", live, "--at", "S=1,2", code=2).stderr
+    refused = cli("cost", live, "--at", "S=128,B=2,P=0", code=2).stderr
+    assert "symbol `S` would be 128, above its bound 127" in refused
+
+
+def test_profile_shows_shares_of_the_machine(live, steps):
+    report = cli_json("run", live, "--profile", "--threads", "1", *inputs_of(steps[0]))
+    assert report["machine"]["threads"] == 1
+    assert report["machine"]["gflops"] > 0 < report["machine"]["gbytes_per_second"]
+    rows = report["profile"]
+    linear = next(row for row in rows if row["op"] == "linear")
+    assert linear["flops"] > 0 and linear["gflops"] > 0 and linear["roofline_share"] > 0
+    assert sum(row["bytes"] for row in rows) > 0
+    text = cli("run", live, "--profile", *inputs_of(steps[0])).stdout
+    assert "of roofline" in text and "GB/s read" in text
+
+
+def test_external_constants(live, steps, tmp_path):
+    given = tmp_path / "external.live"
+    report = cli_json(
+        "compile", PT2, "-o", given, "--external", "embed.*", "--external", "*.norm1.*"
+    )
+    names = ["embed.weight", "layers.0.norm1.weight", "layers.1.norm1.weight"]
+    assert report["externals"] == names
+    assert given.stat().st_size < live.stat().st_size - 60000
+    dump = cli_json("dump", given)
+    assert [c["external"] for c in dump["constants"] if c["external"]] == names
+    cli("cost", given)
+
+    with zipfile.ZipFile(PT2) as archive:
+        (weights,) = [n for n in archive.namelist() if n.endswith("model_weights_config.json")]
+        config = json.loads(archive.read(weights))["config"]
+        flags = []
+        for name in names:
+            file = weights.rsplit("/", 1)[0] + "/" + config[name]["path_name"]
+            array = np.frombuffer(archive.read(file), np.float32)
+            shape = (256, 64) if name == "embed.weight" else (64,)
+            np.save(tmp_path / f"{name}.npy", array[: np.prod(shape)].reshape(shape))
+            flags += ["--constant", f"{name}={tmp_path / name}.npy"]
+    cli("run", given, *flags, *inputs_of(steps[0]), "--out", tmp_path / "out")
+    (file,) = (tmp_path / "out").iterdir()
+    wanted = np.load(GOLDEN / steps[0]["outputs"][0]["file"])
+    assert np.abs(np.load(file) - wanted).max() <= 1e-5 * max(1, np.abs(wanted).max())
+    cli("verify", given, *flags, "--golden", GOLDEN, "--backends", "cpu")
+
+    missing = cli("run", given, *flags[2:], *inputs_of(steps[0]), code=2).stderr
+    assert "`embed.weight`" in missing
+    extra = cli("run", live, *flags[:2], *inputs_of(steps[0]), code=2).stderr
+    assert "names no such one" in extra
+    wrong = ["--constant", f"embed.weight={tmp_path / names[1]}.npy", *flags[2:]]
+    assert "f32[64]" in cli("run", given, *wrong, *inputs_of(steps[0]), code=2).stderr
+    nothing = cli("compile", PT2, "-o", given, "--external", "nonesuch*", code=2).stderr
+    assert "nonesuch*" in nothing and "embed.weight" in nothing
 
 
 def test_bench(live):

@@ -26,6 +26,10 @@ COUNTED = [
     "llama_tied",
     "qwen3_block",
     "mlp_raw",
+    "bmm",
+    "matmul_raw",
+    "sdpa_gqa_causal_raw",
+    "sdpa_cross",
 ]
 
 
@@ -45,7 +49,9 @@ def live(tmp_path_factory):
     """Case name and further flags -> artifact."""
     folder = tmp_path_factory.mktemp("cost")
     errors = {
-        name: error for name, _, error in prepare_all([collect()[n] for n in MODELS]) if error
+        name: error
+        for name, _, error in prepare_all([collect()[n] for n in {*MODELS, *COUNTED}])
+        if error
     }
 
     def compiled(name, *flags):
@@ -116,3 +122,13 @@ def test_shape_is_checked_as_by_bind(live):
     done = attempt("cost", live("llama_sdpa_raw"), "--at", "S=65,B=1")
     assert done.returncode == 2
     assert "bind: symbol `S` would be 65, above its bound 64" in done.stderr
+
+
+def test_dump_tells_host_values(live):
+    """Symbols that are data to torch, but known before the first kernel."""
+    dump = json.loads(cli("dump", live("kv_counter"), "--json"))
+    (host,) = dump["host_values"]
+    symbol = next(s for s in dump["symbols"] if host["symbol"] in (s["name"], s["display"]))
+    assert symbol["stage"] == 1 and symbol["min"] <= symbol["max"]
+    assert host["element"] == "0"
+    assert host["source"] in {state["name"] for state in dump["states"]}
