@@ -218,16 +218,13 @@ void Convolutions(const Machine& machine, ThreadPool& pool) {
       for (int64_t d : dims) result.push_back(graph.table().Int(d));
       return result;
     };
-    const auto image =
-        graph.AddInput("x", {DType::kF32, ints({1, s.channels, s.size, s.size})});
+    const auto image = graph.AddInput("x", {DType::kF32, ints({1, s.channels, s.size, s.size})});
     const auto panels = graph.AddConstant({.dims = {s.rows, depth},
                                            .layout = ir::ConstantLayout::kPanel16,
                                            .data = std::as_bytes(std::span(weight))});
     const auto shift = graph.AddInput("bias", {DType::kF32, ints({s.rows})});
-    const ops::Window window = {.size = s.kernel,
-                                .stride = s.stride,
-                                .before = s.kernel / 2,
-                                .after = s.kernel / 2};
+    const ops::Window window = {
+        .size = s.kernel, .stride = s.stride, .before = s.kernel / 2, .after = s.kernel / 2};
     ir::Attrs attrs = ops::WindowAttrs({window, window});
     attrs.emplace_back("groups", s.groups);
     LS_CHECK(graph.AddNode(ops::kConv, {image, panels, shift}, attrs).ok());

@@ -9,9 +9,10 @@ namespace liveshape::ops {
 
 std::span<const ir::OpDef* const> All() {
   static constexpr const ir::OpDef* kOps[] = {
-      &kAdaptiveMean, &kAttention, &kCat, &kConv,       &kCopy,   &kCumsum, &kEmbedding, &kExpand,    &kIndex,
-      &kIndexPut,  &kLayerNorm, &kLinear, &kMatmul, &kPad, &kPermute, &kPool,   &kPointwise, &kReduce,
-      &kReshape,   &kRmsNorm,   &kRope,   &kSlice,  &kSoftmax,   &kViewWrite,
+      &kAdaptiveMean, &kAttention, &kCat,     &kConv,     &kCopy,      &kCumsum,
+      &kEmbedding,    &kExpand,    &kIndex,   &kIndexPut, &kLayerNorm, &kLinear,
+      &kMatmul,       &kPad,       &kPermute, &kPool,     &kPointwise, &kReduce,
+      &kReshape,      &kRmsNorm,   &kRope,    &kSlice,    &kSoftmax,   &kViewWrite,
   };
   return kOps;
 }
@@ -25,25 +26,10 @@ const ir::OpDef* Find(std::string_view name) {
 std::vector<const AtenForm*> AllForms() {
   std::vector<const AtenForm*> forms;
   for (std::span<const AtenForm> folder : {
-           AttentionForms(),
-           BatchNormForms(),
-           CatForms(),
-           ConvForms(),
-           CumsumForms(),
-           EmbeddingForms(),
-           IndexForms(),
-           IndexPutForms(),
-           LayerNormForms(),
-           LinearForms(),
-           MatmulForms(),
-           PadForms(),
-           PointwiseForms(),
-           PoolForms(),
-           ReduceForms(),
-           RmsNormForms(),
-           SoftmaxForms(),
-           ViewForms(),
-           ViewWriteForms(),
+           AttentionForms(), BatchNormForms(), CatForms(),       ConvForms(),      CumsumForms(),
+           EmbeddingForms(), IndexForms(),     IndexPutForms(),  LayerNormForms(), LinearForms(),
+           MatmulForms(),    PadForms(),       PointwiseForms(), PoolForms(),      ReduceForms(),
+           RmsNormForms(),   SoftmaxForms(),   ViewForms(),      ViewWriteForms(),
        })
     for (const AtenForm& form : folder) forms.push_back(&form);
   return forms;

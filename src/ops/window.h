@@ -41,8 +41,8 @@ inline Result<Windows> ReadWindows(const ir::Node& node) {
   constexpr int64_t kMost = 1 << 20;  // beyond any model, and no product of three overflows
   Windows windows;
   for (size_t i = 0; i < 2; ++i) {
-    const Window& w = windows[i] = {kernel[i], stride[i], dilation[i], padding[2 * i],
-                                    padding[2 * i + 1]};
+    const Window& w =
+        windows[i] = {kernel[i], stride[i], dilation[i], padding[2 * i], padding[2 * i + 1]};
     for (int64_t v : {w.size, w.stride, w.dilation})
       if (v < 1 || v > kMost)
         return InvalidArgument("kernel {}, stride {}, dilation {}: each must be in [1, {}]", w.size,
@@ -81,8 +81,7 @@ inline std::vector<int64_t> PerDim(AtenCall& c, std::vector<int64_t> list, size_
                                    int64_t otherwise = 0) {
   if (list.empty()) return std::vector<int64_t>(dims, otherwise);
   if (list.size() == 1) return std::vector<int64_t>(dims, list[0]);
-  if (list.size() != dims)
-    c.Fail(InvalidArgument("a list of {} for {} dims", list.size(), dims));
+  if (list.size() != dims) c.Fail(InvalidArgument("a list of {} for {} dims", list.size(), dims));
   list.resize(dims);
   return list;
 }

@@ -74,7 +74,8 @@ class Folder {
     const Node& conv = graph_.nodes[node];
     if (conv.op != &ops::kConv || Floats(conv.inputs[1]).empty()) return nullptr;
     const bool has_bias = conv.inputs.size() > 2 && conv.inputs[2] != ir::kNoValue;
-    const std::span<const float> bias = has_bias ? Floats(conv.inputs[2]) : std::span<const float>();
+    const std::span<const float> bias =
+        has_bias ? Floats(conv.inputs[2]) : std::span<const float>();
     if (has_bias && bias.empty()) return nullptr;
     const auto rows = static_cast<size_t>(m_.DimsOf(conv.inputs[1])[0].value());
     Affine affine{node, std::vector<double>(rows, 1), std::vector<double>(rows, 0)};
@@ -124,10 +125,8 @@ class Folder {
   ValueId Constant(std::string name, std::vector<int64_t> dims, const std::vector<float>& values) {
     auto bytes = std::make_shared<std::vector<std::byte>>(values.size() * sizeof(float));
     std::memcpy(bytes->data(), values.data(), bytes->size());
-    return graph_.AddConstant({.name = std::move(name),
-                               .dims = std::move(dims),
-                               .data = *bytes,
-                               .owner = bytes});
+    return graph_.AddConstant(
+        {.name = std::move(name), .dims = std::move(dims), .data = *bytes, .owner = bytes});
   }
 
   Status Replace(ValueId value, const Affine& affine) {

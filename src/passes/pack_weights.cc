@@ -14,9 +14,7 @@ bool CanPack(const ir::Constant& c) {
          (c.dtype == DType::kF32 || c.dtype == DType::kF16 || c.dtype == DType::kBF16);
 }
 
-bool IsProduct(const ir::Node& node) {
-  return node.op == &ops::kLinear || node.op == &ops::kConv;
-}
+bool IsProduct(const ir::Node& node) { return node.op == &ops::kLinear || node.op == &ops::kConv; }
 
 // Every reader understands packed rows: the weight of a linear, a convolution or an embedding.
 bool OnlyRowReaders(const ir::Graph& graph, const std::vector<uint32_t>& users, ir::ValueId value) {

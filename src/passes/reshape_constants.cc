@@ -11,8 +11,7 @@ Status ReshapeConstants(ir::Graph& graph, const PassOptions& options) {
   const Matcher m(graph);
   std::vector<ValueId> replacement(graph.values.size(), ir::kNoValue);
   for (ir::Constant& c : graph.constants) {
-    const bool plain =
-        c.layout == ir::ConstantLayout::kPlain && c.encoding == ir::Encoding::kPlain;
+    const bool plain = c.layout == ir::ConstantLayout::kPlain && c.encoding == ir::Encoding::kPlain;
     if (!plain || !c.external.empty() || m.IsKept(c.value) || m.Users(c.value).size() != 1)
       continue;
     const Node& reader = graph.nodes[m.Users(c.value)[0]];

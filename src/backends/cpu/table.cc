@@ -27,10 +27,12 @@ extern const CpuKernel kViewWriteKernel;
 
 std::span<const CpuKernel* const> AllKernels() {
   static constexpr const CpuKernel* kKernels[] = {
-      &kAdaptiveMeanKernel, &kAttentionKernel, &kCatKernel,       &kConvKernel, &kCopyKernel,      &kCumsumKernel,  &kEmbeddingKernel,
-      &kIndexKernel,     &kIndexPutKernel,  &kLayerNormKernel, &kLinearKernel,  &kMatmulKernel,
-      &kPadKernel, &kPointwiseKernel, &kPoolKernel, &kReduceKernel,    &kReshapeKernel,   &kRmsNormKernel, &kRopeKernel,
-      &kSoftmaxKernel,   &kViewWriteKernel,
+      &kAdaptiveMeanKernel, &kAttentionKernel, &kCatKernel,       &kConvKernel,
+      &kCopyKernel,         &kCumsumKernel,    &kEmbeddingKernel, &kIndexKernel,
+      &kIndexPutKernel,     &kLayerNormKernel, &kLinearKernel,    &kMatmulKernel,
+      &kPadKernel,          &kPointwiseKernel, &kPoolKernel,      &kReduceKernel,
+      &kReshapeKernel,      &kRmsNormKernel,   &kRopeKernel,      &kSoftmaxKernel,
+      &kViewWriteKernel,
   };
   return kKernels;
 }

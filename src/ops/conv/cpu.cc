@@ -81,10 +81,9 @@ void RunProduct(ConvCall call, ThreadPool& pool, float* scratch) {
   const int64_t row_blocks = CeilDiv(group_rows, rows);
   const int64_t work =
       std::max<int64_t>(1, call.pixels() / blocks * std::min(rows, group_rows) * call.depth());
-  const int64_t worker_floats =
-      ProductScratch(call.h, call.w, BlockRows(height, width), BlockColumns(width), call.depth(),
-                     call.dtype)
-          .total();
+  const int64_t worker_floats = ProductScratch(call.h, call.w, BlockRows(height, width),
+                                               BlockColumns(width), call.depth(), call.dtype)
+                                    .total();
   const auto run = FindProduct();
   pool.ParallelFor(call.batch * call.groups * row_blocks * blocks, CeilDiv(kTaskWork / 4, work),
                    [&](int64_t begin, int64_t end, int worker) {

@@ -15,16 +15,16 @@ struct ConvCall {
   const std::byte* x = nullptr;
   const int64_t* x_strides = nullptr;  // of [N, C, H, W], in elements
   int64_t batch = 0, height = 0, width = 0;
-  int64_t channels = 0;             // of one group's input
-  int64_t rows = 0;                 // output channels of all groups
+  int64_t channels = 0;  // of one group's input
+  int64_t rows = 0;      // output channels of all groups
   int64_t groups = 1;
   int64_t out_height = 0, out_width = 0;
   ops::Window h, w;
-  const float* panels = nullptr;     // the weight [rows, depth()] as ConstantLayout::kPanel16
-  const std::byte* bias = nullptr;   // [rows] or null
+  const float* panels = nullptr;    // the weight [rows, depth()] as ConstantLayout::kPanel16
+  const std::byte* bias = nullptr;  // [rows] or null
   int64_t bias_stride = 1;
-  std::byte* y = nullptr;            // dense
-  DType dtype = DType::kF32;         // of x, bias and y
+  std::byte* y = nullptr;     // dense
+  DType dtype = DType::kF32;  // of x, bias and y
 
   int64_t taps() const { return h.size * w.size; }
   int64_t depth() const { return channels * taps(); }  // length of the sum
@@ -53,7 +53,8 @@ Int ImageLine(const ops::Window& w, Int width) {
 // A task is a block of pixels of one image (whole pixel rows, or a part of one) times some rows of one group.
 // Patches are packed into the worker's scratch, [depth][pixels] in blocks; the weight is streamed as it lies
 // in the file.
-inline constexpr int64_t kPatchDepth = 256;   // of a packed block, at most: a weight panel's is 16 KB
+inline constexpr int64_t kPatchDepth =
+    256;  // of a packed block, at most: a weight panel's is 16 KB
 inline constexpr int64_t kPatchPixels = 240;  // 240 KB of L2
 inline constexpr int64_t kTaskRows = 256;     // at most
 
@@ -97,7 +98,8 @@ PackWeightFn FindPackWeight();
 // ---- One input channel a group: cpu_depthwise.cc.
 //
 // A task is some pixel rows of one output channel.
-inline constexpr int64_t kDepthwiseFloats = 8192;  // of rows at a time, where one row needs no more: L1
+inline constexpr int64_t kDepthwiseFloats =
+    8192;  // of rows at a time, where one row needs no more: L1
 
 struct DepthwiseTask {
   int64_t image, row;  // output channel

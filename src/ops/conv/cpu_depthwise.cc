@@ -22,9 +22,9 @@ constexpr int kPixelLanes = static_cast<int>(hn::MaxLanes(Lane()));
 constexpr int kMostVectors = 4;
 
 struct Taps {
-  const float* line;          // the first pixel's row
-  const float* weight;        // [taps], 16 apart
-  const int64_t* offsets;     // of each tap from `line`
+  const float* line;       // the first pixel's row
+  const float* weight;     // [taps], 16 apart
+  const int64_t* offsets;  // of each tap from `line`
   int64_t count;
   float bias;
 };

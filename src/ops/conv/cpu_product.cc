@@ -163,8 +163,8 @@ struct Sums {
 };
 
 // One panel of the weight times the packed patches.
-void PanelProduct(const ConvCall& call, const ConvTask& task, const PixelTiles& tiles, int64_t panel,
-                  int64_t k0, int64_t depth, const float* packed, const Sums& sums) {
+void PanelProduct(const ConvCall& call, const ConvTask& task, const PixelTiles& tiles,
+                  int64_t panel, int64_t k0, int64_t depth, const float* packed, const Sums& sums) {
   const int64_t begin = panel * 16 < task.row_begin ? task.row_begin : panel * 16;
   const int64_t end = panel * 16 + 16 < task.row_end ? panel * 16 + 16 : task.row_end;
   HWY_ALIGN float bias[16] = {};

@@ -32,7 +32,8 @@ HWY_INLINE void Gather(const T* from, int64_t step, int64_t count, float* to) {
   if (step == 1) return WidenRow(from, count, to);
   int64_t i = 0;
 #if HWY_TARGET != HWY_SCALAR
-  if (step == 2) {  // the second vector ends one beyond its last even element: stop before the row does
+  if (step ==
+      2) {  // the second vector ends one beyond its last even element: stop before the row does
     const hn::ScalableTag<float> d;
     const int64_t lanes = hn::Lanes(d);
     for (; i + lanes < count; i += lanes) {
@@ -58,7 +59,8 @@ HWY_INLINE void PaddedRow(const T* row, int64_t width, int64_t stride, int64_t f
   if (end > count) end = count;
   if (end < begin) end = begin;
   FillZero(to, begin);
-  if (begin < end) Gather(row + (first + begin * step) * stride, step * stride, end - begin, to + begin);
+  if (begin < end)
+    Gather(row + (first + begin * step) * stride, step * stride, end - begin, to + begin);
   FillZero(to + end, count - end);
 }
 

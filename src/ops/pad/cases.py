@@ -45,7 +45,10 @@ CASES = [
     ),
     *variants(
         Case(
-            "pad_repeating", Repeating, {"x": f32("B", 5, "S")}, {"B": (1, 4), "S": (4, 64)},
+            "pad_repeating",
+            Repeating,
+            {"x": f32("B", 5, "S")},
+            {"B": (1, 4), "S": (4, 64)},
             SWEEP[:-1],
         ),
         decompose=RAW_AND_DECOMPOSED,

@@ -52,8 +52,9 @@ std::vector<ValueId> Pad(AtenCall& c) {
     before[d] = pad[2 * i];
     after[d] = pad[2 * i + 1];
     const Expr size = c.DimsOf(x)[d], zero = c.table().Int(0);
-    Require(c, sym::Ge(size + before[d] + after[d], zero),
-            fmt::format("a padded size {} of 0 or more", sym::ToString(size + before[d] + after[d])));
+    Require(
+        c, sym::Ge(size + before[d] + after[d], zero),
+        fmt::format("a padded size {} of 0 or more", sym::ToString(size + before[d] + after[d])));
     if (mode == "constant") continue;
     for (Expr p : {before[d], after[d]}) {
       const Expr room = mode == "reflect" ? size - 1 : size;

@@ -94,7 +94,5 @@ CASES = [
     ),
     Case("pool_ceil", Ceil, {"x": f32("B", 2, 13, 16)}, {"B": (1, 3)}, over(B=[3, 1])),
     Case("max_pool2d_i64", Max, {"x": i64("B", 3, "H", "W")}, DIMS, SWEEP[:2]),
-    Case(
-        "avg_pool2d_bf16", Mean, {"x": bf16("B", 3, "H", "W")}, DIMS, SWEEP[:2], tolerance=1.6e-2
-    ),
+    Case("avg_pool2d_bf16", Mean, {"x": bf16("B", 3, "H", "W")}, DIMS, SWEEP[:2], tolerance=1.6e-2),
 ]

@@ -26,8 +26,8 @@ struct Narrow {
   static T Store(float v) { return FromFloat<T>(v); }
 };
 template <typename T>
-using Of = std::conditional_t<std::is_same_v<T, Half> || std::is_same_v<T, BFloat>, Narrow<T>,
-                              Plain<T>>;
+using Of =
+    std::conditional_t<std::is_same_v<T, Half> || std::is_same_v<T, BFloat>, Narrow<T>, Plain<T>>;
 
 struct Images {
   const View& x;
@@ -77,10 +77,8 @@ void PoolRow(const PoolPrepared& pool, const Images& images, int64_t plane, int6
       for (int64_t q = 0; q < w.size; ++q) {
         // Pixels j whose tap j * stride + shift lies in the row.
         const int64_t shift = q * w.dilation - w.before;
-        const int64_t first =
-            std::max(begin, shift >= 0 ? 0 : (-shift + w.stride - 1) / w.stride);
-        const int64_t last =
-            std::min(end, shift >= width ? 0 : (width - 1 - shift) / w.stride + 1);
+        const int64_t first = std::max(begin, shift >= 0 ? 0 : (-shift + w.stride - 1) / w.stride);
+        const int64_t last = std::min(end, shift >= width ? 0 : (width - 1 - shift) / w.stride + 1);
         const T* from = x + at * row_stride + (first * w.stride + shift) * stride;
         Wide* to = sums + (first - begin);
         const int64_t step = w.stride * stride, count = last - first;
@@ -98,8 +96,7 @@ void PoolRow(const PoolPrepared& pool, const Images& images, int64_t plane, int6
     for (int64_t j = begin; j < end; ++j) {
       Wide v = sums[j - begin];
       if (!pool.max) {
-        const int64_t columns =
-            Counted(w, j * w.stride - w.before, width, pool.count_padding);
+        const int64_t columns = Counted(w, j * w.stride - w.before, width, pool.count_padding);
         v /= static_cast<Wide>(pool.divisor ? pool.divisor : rows * columns);
       }
       y[j] = Element::Store(v);
@@ -156,8 +153,9 @@ Status RunPool(const KernelArgs& args) {
   const auto& pool = static_cast<const PoolPrepared&>(*args.prepared);
   const Images images{args.in(0), args.out(0)};
   WithDType(images.x.dtype, [&](auto type) {
-    ForEachRow(args, pool.windows[0].size * pool.windows[1].size,
-               [&](int64_t plane, int64_t row) { PoolRow<decltype(type)>(pool, images, plane, row); });
+    ForEachRow(args, pool.windows[0].size * pool.windows[1].size, [&](int64_t plane, int64_t row) {
+      PoolRow<decltype(type)>(pool, images, plane, row);
+    });
   });
   return {};
 }
@@ -167,8 +165,9 @@ Status RunAdaptive(const KernelArgs& args) {
   if (args.out(0).numel() <= 0) return {};
   const int64_t reads = images.x.dims[2] * images.x.dims[3] / (images.y.dims[2] * images.y.dims[3]);
   const auto run = [&](auto type) {
-    ForEachRow(args, reads + 1,
-               [&](int64_t plane, int64_t row) { AdaptiveRow<decltype(type)>(images, plane, row); });
+    ForEachRow(args, reads + 1, [&](int64_t plane, int64_t row) {
+      AdaptiveRow<decltype(type)>(images, plane, row);
+    });
   };
   switch (images.x.dtype) {
     case DType::kF32: run(float{}); break;
