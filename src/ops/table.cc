@@ -51,11 +51,29 @@ const ir::OpDef* Find(std::string_view name) {
 std::vector<const AtenForm*> AllForms() {
   std::vector<const AtenForm*> forms;
   for (std::span<const AtenForm> folder : {
-           AttentionForms(), BatchNormForms(),   CatForms(),      ConvForms(),      CumsumForms(),
-           EmbeddingForms(), IndexForms(),       IndexPutForms(), LayerNormForms(), LinearForms(),
-           MatmulForms(),    NonzeroForms(),     PadForms(),      PointwiseForms(), PoolForms(),
-           ReduceForms(),    RepeatIndexForms(), RmsNormForms(),  SoftmaxForms(),   ViewForms(),
+           // clang-format off: one line each
+           AttentionForms(),
+           BatchNormForms(),
+           CatForms(),
+           ConvForms(),
+           CumsumForms(),
+           EmbeddingForms(),
+           IndexForms(),
+           IndexPutForms(),
+           LayerNormForms(),
+           LinearForms(),
+           MatmulForms(),
+           NonzeroForms(),
+           PadForms(),
+           PointwiseForms(),
+           PoolForms(),
+           ReduceForms(),
+           RepeatIndexForms(),
+           RmsNormForms(),
+           SoftmaxForms(),
+           ViewForms(),
            ViewWriteForms(),
+           // clang-format on
        })
     for (const AtenForm& form : folder) forms.push_back(&form);
   return forms;

@@ -1,4 +1,6 @@
 // Convolutions and pools against loops in double: every ISA, thread count, dtype and option.
+#include <gmock/gmock.h>
+
 #include <cmath>
 
 #include "backends/cpu/kernel_testing.h"
@@ -109,6 +111,37 @@ TEST(Conv, ImagesOfAnyLayout) {
 TEST(Conv, DepthwiseRowsLongerThanABlock) {
   CheckConv({1, 2, 2, 2, 4, 9000, kThree, kThree});
   CheckConv({1, 2, 2, 2, 40, 300, {.size = 5, .dilation = 7, .before = 3}, kThree});
+}
+
+// The shape rules of windows: what cannot be is refused with its numbers, the rest follows torch.
+TEST(Conv, ShapesFollowTheirRule) {
+  ir::Graph graph;
+  sym::Table& t = graph.table();
+  const sym::Expr s = t.Symbol({.name = "s0", .lo = 1, .hi = 64});
+  const auto x = graph.AddInput("x", {DType::kF32, {t.Int(2), t.Int(6), t.Int(1), s}});
+  const auto w = graph.AddInput("w", {DType::kF32, {t.Int(4), t.Int(9)}});
+  const auto add = [&](ops::Window h, ops::Window along, int64_t groups) {
+    ir::Attrs attrs = ops::WindowAttrs({h, along});
+    attrs.emplace_back("groups", groups);
+    return graph.AddNode(ops::kConv, {x, w}, std::move(attrs));
+  };
+  const auto message = [&](ops::Window h, ops::Window along, int64_t groups) {
+    auto result = add(h, along, groups);
+    return result.ok() ? std::string("accepted") : std::string(result.status().message());
+  };
+  const ops::Window strided = {.size = 3, .stride = 2, .dilation = 2, .before = 1, .after = 3};
+  const auto y = add(kOne, strided, 2);
+  ASSERT_TRUE(y.ok()) << y.status().message();
+  EXPECT_EQ(graph.type((*y)[0]).dims[3], sym::FloorDiv(s - 1, t.Int(2)) + 1);
+
+  using ::testing::HasSubstr;
+  EXPECT_THAT(message({.size = 3}, {}, 2), HasSubstr("a window of 3 does not fit an input of 1"));
+  EXPECT_THAT(message({}, {.size = 3, .dilation = 64}, 2),
+              HasSubstr("does not fit an input of s0"));
+  EXPECT_THAT(message({}, {.size = 3}, 4), HasSubstr("6 input and 4 output channels in 4 groups"));
+  EXPECT_THAT(message({}, {.size = 3}, 1), HasSubstr("the weight has 9 columns"));
+  EXPECT_THAT(message({}, {.size = 3, .stride = 0}, 2), HasSubstr("stride 0"));
+  EXPECT_THAT(message({}, {.size = 3, .before = -1}, 2), HasSubstr("padding -1"));
 }
 
 TEST(Pool, NaNStaysAndPaddingNeverWins) {

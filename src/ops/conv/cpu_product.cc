@@ -95,11 +95,16 @@ constexpr TileFn TileOf(int64_t rows, int64_t vectors) {
 // A block of pixels, cut into tiles of up to kTileVectors as even as can be.
 struct PixelTiles {
   int64_t count, vectors, tiles;
+  int64_t least, wider;  // vectors of a tile; the first `wider` have one more
   explicit PixelTiles(int64_t pixels)
       : count(pixels),
         vectors((pixels + kPixelLanes - 1) / kPixelLanes),
-        tiles((vectors + kTileVectors - 1) / kTileVectors) {}
-  int64_t Begin(int64_t tile) const { return vectors * tile / tiles; }  // in vectors
+        tiles((vectors + kTileVectors - 1) / kTileVectors),
+        least(vectors / tiles),
+        wider(vectors % tiles) {}
+  int64_t Begin(int64_t tile) const {  // in vectors; without a division, it is asked in inner loops
+    return tile * least + (tile < wider ? tile : wider);
+  }
   int64_t columns() const { return vectors * kPixelLanes; }
 };
 
@@ -136,9 +141,11 @@ void PackPatches(const ConvCall& call, const ConvTask& task, const PixelTiles& t
     }
     for (int64_t t = 0; t < tiles.tiles; ++t) {
       const int64_t begin = tiles.Begin(t), wide = tiles.Begin(t + 1) - begin;
+      const float* const tile = from + begin * kPixelLanes;
       float* const row = to + (begin * depth + k * wide) * kPixelLanes;
-      for (int64_t v = 0; v < wide; ++v)
-        hn::StoreU(hn::LoadU(d, from + (begin + v) * kPixelLanes), d, row + v * kPixelLanes);
+      hn::StoreU(hn::LoadU(d, tile), d, row);
+      if (wide > 1) hn::StoreU(hn::LoadU(d, tile + kPixelLanes), d, row + kPixelLanes);
+      if (wide > 2) hn::StoreU(hn::LoadU(d, tile + 2 * kPixelLanes), d, row + 2 * kPixelLanes);
     }
     if (++q < call.w.size) continue;
     q = 0;

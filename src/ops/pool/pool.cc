@@ -25,7 +25,7 @@ Types Infer(const InferContext& c) {
   Dims dims = x.dims;
   for (size_t i = 0; i < 2; ++i) {
     const Window& w = windows[i];
-    // So every window has an element of x, and padding never wins.
+    // As torch has it: without dilation every window then sees an element of x.
     if (w.before != w.after || 2 * w.before > w.size)
       return InvalidArgument("padding {}, {} of a window of {}: at most half of it, on both sides",
                              w.before, w.after, w.size);
