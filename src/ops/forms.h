@@ -10,6 +10,8 @@
 
 namespace liveshape::ops {
 
+std::span<const AtenForm> ActivationForms();
+std::span<const AtenForm> ArgmaxForms();
 std::span<const AtenForm> AttentionForms();
 std::span<const AtenForm> CatForms();
 std::span<const AtenForm> CumsumForms();
@@ -23,6 +25,7 @@ std::span<const AtenForm> PointwiseForms();
 std::span<const AtenForm> ReduceForms();
 std::span<const AtenForm> RmsNormForms();
 std::span<const AtenForm> SoftmaxForms();
+std::span<const AtenForm> SortForms();
 std::span<const AtenForm> ViewForms();
 std::span<const AtenForm> ViewWriteForms();
 

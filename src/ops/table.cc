@@ -9,9 +9,9 @@ namespace liveshape::ops {
 
 std::span<const ir::OpDef* const> All() {
   static constexpr const ir::OpDef* kOps[] = {
-      &kAttention, &kCat,       &kCopy,   &kCumsum, &kEmbedding, &kExpand,    &kIndex,
-      &kIndexPut,  &kLayerNorm, &kLinear, &kMatmul, &kPermute,   &kPointwise, &kReduce,
-      &kReshape,   &kRmsNorm,   &kRope,   &kSlice,  &kSoftmax,   &kViewWrite,
+      &kArgmax,   &kAttention, &kCat,    &kCopy,    &kCumsum,  &kEmbedding, &kExpand, &kIndex,
+      &kIndexPut, &kLayerNorm, &kLinear, &kMatmul,  &kPermute, &kPointwise, &kReduce, &kReshape,
+      &kRmsNorm,  &kRope,      &kSlice,  &kSoftmax, &kSort,    &kViewWrite,
   };
   return kOps;
 }
@@ -25,6 +25,8 @@ const ir::OpDef* Find(std::string_view name) {
 std::vector<const AtenForm*> AllForms() {
   std::vector<const AtenForm*> forms;
   for (std::span<const AtenForm> folder : {
+           ActivationForms(),
+           ArgmaxForms(),
            AttentionForms(),
            CatForms(),
            CumsumForms(),
@@ -38,6 +40,7 @@ std::vector<const AtenForm*> AllForms() {
            ReduceForms(),
            RmsNormForms(),
            SoftmaxForms(),
+           SortForms(),
            ViewForms(),
            ViewWriteForms(),
        })

@@ -3,6 +3,7 @@
 
 namespace liveshape::cpu {
 
+extern const CpuKernel kArgmaxKernel;
 extern const CpuKernel kAttentionKernel;
 extern const CpuKernel kCatKernel;
 extern const CpuKernel kCopyKernel;
@@ -19,14 +20,15 @@ extern const CpuKernel kReshapeKernel;
 extern const CpuKernel kRmsNormKernel;
 extern const CpuKernel kRopeKernel;
 extern const CpuKernel kSoftmaxKernel;
+extern const CpuKernel kSortKernel;
 extern const CpuKernel kViewWriteKernel;
 
 std::span<const CpuKernel* const> AllKernels() {
   static constexpr const CpuKernel* kKernels[] = {
-      &kAttentionKernel, &kCatKernel,       &kCopyKernel,      &kCumsumKernel,  &kEmbeddingKernel,
-      &kIndexKernel,     &kIndexPutKernel,  &kLayerNormKernel, &kLinearKernel,  &kMatmulKernel,
-      &kPointwiseKernel, &kReduceKernel,    &kReshapeKernel,   &kRmsNormKernel, &kRopeKernel,
-      &kSoftmaxKernel,   &kViewWriteKernel,
+      &kArgmaxKernel,    &kAttentionKernel, &kCatKernel,      &kCopyKernel,      &kCumsumKernel,
+      &kEmbeddingKernel, &kIndexKernel,     &kIndexPutKernel, &kLayerNormKernel, &kLinearKernel,
+      &kMatmulKernel,    &kPointwiseKernel, &kReduceKernel,   &kReshapeKernel,   &kRmsNormKernel,
+      &kRopeKernel,      &kSoftmaxKernel,   &kSortKernel,     &kViewWriteKernel,
   };
   return kKernels;
 }

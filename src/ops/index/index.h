@@ -14,6 +14,9 @@ struct IndexArgs {
   std::vector<int64_t> axes;
   std::vector<ValueId> tensors;
 };
+// An index on every dim: `index` along `dim`, its own position along the others. What gather reads and
+// scatter writes: x[index[i, j, k], j, k].
+IndexArgs AlongDim(AtenCall& c, ValueId index, int64_t dim);
 IndexArgs ReadIndices(AtenCall& c, ValueId x, const std::vector<ValueId>& indices);
 
 }  // namespace liveshape::ops
