@@ -54,6 +54,7 @@ Status RemoveRepeatKv(ir::Graph& graph, const PassOptions& options);
 Status RecogniseMasks(ir::Graph& graph, const PassOptions& options);
 
 // Last
+Status MergeLinears(ir::Graph& graph, const PassOptions& options);  // those that share their input
 Status FusePointwise(ir::Graph& graph, const PassOptions& options);
 Status PackWeights(ir::Graph& graph, const PassOptions& options);  // kPanel16 for linear weights
 

@@ -21,6 +21,7 @@ std::span<const Pass> Pipeline() {
       {"fold constants", FoldConstants},
       {"canonicalise", Canonicalise},
       {"eliminate common subexpressions", EliminateCommonSubexpressions},
+      {"merge linears", MergeLinears},
       {"fuse pointwise", FusePointwise},
       {"eliminate dead code", EliminateDeadCode},
       {"pack weights", PackWeights},
