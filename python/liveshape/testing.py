@@ -88,6 +88,14 @@ def i32(*dims: int | str, low: int = 0, high: int = 255) -> Input:
     return Input(dims, torch.int32, low, high)
 
 
+def i8(*dims: int | str, low: int = -128, high: int = 127) -> Input:
+    return Input(dims, torch.int8, low, high)
+
+
+def u8(*dims: int | str, low: int = 0, high: int = 255) -> Input:
+    return Input(dims, torch.uint8, low, high)
+
+
 def boolean(*dims: int | str) -> Input:
     return Input(dims, torch.bool)
 

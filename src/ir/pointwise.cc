@@ -25,7 +25,8 @@ constexpr Shape kShapes[] = {
     {"log1p", 1},    {"sin", 1},       {"cos", 1},    {"tan", 1},   {"tanh", 1},
     {"erf", 1},      {"sigmoid", 1},   {"silu", 1},   {"gelu", 1},  {"gelu_tanh", 1},
     {"relu", 1},     {"floor", 1},     {"ceil", 1},   {"trunc", 1}, {"round", 1},
-    {"isnan", 1},    {"isinf", 1},     {"where", 3},
+    {"isnan", 1},    {"isinf", 1},     {"where", 3},  {"log10", 1}, {"asin", 1},
+    {"acos", 1},     {"atan", 1},      {"sinh", 1},   {"cosh", 1},  {"atan2", 2},
 };
 static_assert(std::size(kShapes) == static_cast<size_t>(PwOp::kCount));
 

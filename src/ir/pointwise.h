@@ -21,10 +21,10 @@ namespace liveshape::ir {
 enum class PwOp : uint16_t {
   kLoad = 0,   // imm: input index
   kConst,      // imm: bits of an int64 (integer, bool) or of a double (float)
-  kScalar,     // imm: index into PointwiseProgram::scalars
+  kScalar,     // imm: index into PointwiseProgram::scalars; of a float expression `dtype` is float
   kIota,       // imm: output dim
   kCast,       // a, to `dtype`; float to integer truncates, anything to bool is != 0
-  kAdd, kSub, kMul, kDiv,          // kDiv is true division, on floats
+  kAdd, kSub, kMul, kDiv,          // true division. Halves are multiplied and divided by f32 numbers
   kFloorDiv, kTruncDiv, kRemainder,  // remainder has the sign of the divisor; kFmod that of the dividend
   kFmod,
   kPow, kMin, kMax,                // min and max carry NaN on, as torch's minimum and maximum
@@ -37,6 +37,7 @@ enum class PwOp : uint16_t {
   kFloor, kCeil, kTrunc, kRound,   // round half to even
   kIsNan, kIsInf,
   kWhere,                          // a (bool) ? b : c; a predicate, never arithmetic
+  kLog10, kAsin, kAcos, kAtan, kSinh, kCosh, kAtan2,
   kCount
 };
 // clang-format on

@@ -27,10 +27,15 @@ class Verifier {
   }
 
  private:
-  // An expression of this graph's table that is an integer.
-  Status CheckExpr(Expr e, std::string_view what) const {
+  Status CheckOwned(Expr e, std::string_view what) const {
     if (!e) return InvalidArgument("{} has no expression", what);
     if (&e.table() != &table_) return InvalidArgument("{} is of another graph's table", what);
+    return {};
+  }
+
+  // An expression of this graph's table that is an integer.
+  Status CheckExpr(Expr e, std::string_view what) const {
+    LS_RETURN_IF_ERROR(CheckOwned(e, what));
     if (e.is_float_valued())
       return InvalidArgument("{} is {}: a float where an integer is needed", what, ToString(e));
     return {};
@@ -202,7 +207,7 @@ class Verifier {
   Status CheckProgram(const PointwiseProgram& program,
                       std::span<const TensorType* const> inputs) const {
     if (program.code.empty()) return InvalidArgument("an empty program");
-    for (Expr e : program.scalars) LS_RETURN_IF_ERROR(CheckExpr(e, "a scalar of the program"));
+    for (Expr e : program.scalars) LS_RETURN_IF_ERROR(CheckOwned(e, "a scalar of the program"));
     for (size_t i = 0; i < program.code.size(); ++i) {
       Status status = CheckInstruction(program, i, inputs);
       if (!status.ok()) return std::move(status).Prefixed(fmt::format("instruction {}", i));
@@ -234,6 +239,9 @@ class Verifier {
       case PwOp::kScalar:
         if (slot >= program.scalars.size())
           return InvalidArgument("reads scalar {} of {}", instr.imm, program.scalars.size());
+        if (program.scalars[slot].is_float_valued() && !IsFloat(instr.dtype))
+          return InvalidArgument("reads scalar {} as {}: it is a float", instr.imm,
+                                 liveshape::Name(instr.dtype));
         break;
       case PwOp::kConst:
         if (!ConstantFits(instr))

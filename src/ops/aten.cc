@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "ops/ops.h"
+#include "ops/pointwise/table.h"
 
 namespace liveshape::ops {
 namespace {
@@ -197,13 +198,17 @@ const ir::TensorType& AtenCall::Type(ValueId v) const {
 }
 
 ValueId AtenCall::Emit(const ir::OpDef& op, std::vector<ValueId> inputs, ir::Attrs attrs) {
-  if (!ok()) return ir::kNoValue;
+  const std::vector<ValueId> outputs = EmitAll(op, std::move(inputs), std::move(attrs));
+  return outputs.empty() ? ir::kNoValue : outputs.front();
+}
+
+std::vector<ValueId> AtenCall::EmitAll(const ir::OpDef& op, std::vector<ValueId> inputs,
+                                       ir::Attrs attrs) {
+  if (!ok()) return {};
   auto outputs = graph_.AddNode(op, std::move(inputs), std::move(attrs), name_, source_);
-  if (!outputs.ok()) {
-    Fail(std::move(outputs).status());
-    return ir::kNoValue;
-  }
-  return outputs->front();
+  if (outputs.ok()) return *std::move(outputs);
+  Fail(std::move(outputs).status());
+  return {};
 }
 
 ValueId AtenCall::Reshape(ValueId x, Dims sizes) {
@@ -325,17 +330,18 @@ uint32_t AtenCall::Materialise(const Operand& operand, DType compute, const Dims
     const int64_t value = operand.integer.value();
     const int64_t bits = IsFloat(compute) ? std::bit_cast<int64_t>(static_cast<double>(value))
                          : compute == DType::kBool ? value != 0
-                                                   : value;
+                         : compute == DType::kU8 && value < 0
+                             ? static_cast<uint8_t>(value)  // -1 is 255
+                             : value;
     return push({.op = PwOp::kConst, .dtype = compute, .imm = bits});
   }
-  if (operand.integer.is_float_valued()) {
-    Fail(Unsupported("a symbolic float `{}` as an operand", sym::ToString(operand.integer)));
-    return 0;
-  }
   p.scalars.push_back(operand.integer);
-  return cast(push({.op = PwOp::kScalar,
-                    .dtype = DType::kI64,
-                    .imm = static_cast<int64_t>(p.scalars.size()) - 1}));
+  // A float is rounded once, from double to what the tensor has.
+  const DType dtype = !operand.integer.is_float_valued() ? DType::kI64
+                      : IsFloat(compute)                 ? compute
+                                                         : DType::kF64;
+  return cast(push(
+      {.op = PwOp::kScalar, .dtype = dtype, .imm = static_cast<int64_t>(p.scalars.size()) - 1}));
 }
 
 ValueId AtenCall::Pointwise(PwOp op, const std::vector<Operand>& operands, DType compute,
@@ -359,9 +365,7 @@ ValueId AtenCall::Pointwise(PwOp op, const std::vector<Operand>& operands, DType
 
 ValueId AtenCall::Unary(PwOp op, ValueId x) {
   DType t = TypeOf(x);
-  const bool keeps_integers = op == PwOp::kNeg || op == PwOp::kAbs || op == PwOp::kSign ||
-                              op == PwOp::kSquare || op == PwOp::kNot || op == PwOp::kRelu;
-  if (!IsFloat(t) && !keeps_integers) t = DType::kF32;
+  if (!Accepts(Facts(op), t)) t = DType::kF32;
   return Pointwise(op, {Of(x)}, t, t);
 }
 

@@ -81,6 +81,8 @@ class AtenCall {
 
   // Nodes.
   ValueId Emit(const ir::OpDef& op, std::vector<ValueId> inputs, ir::Attrs attrs = {});
+  // All outputs of the node; empty after an error.
+  std::vector<ValueId> EmitAll(const ir::OpDef& op, std::vector<ValueId> inputs, ir::Attrs attrs);
   ValueId Reshape(ValueId x, Dims sizes);  // x itself where nothing changes, as all of these
   ValueId Permute(ValueId x, std::vector<int64_t> perm);
   ValueId Transpose(ValueId x, int64_t a, int64_t b);
@@ -94,7 +96,7 @@ class AtenCall {
   // Pointwise on operands of any dims: broadcast, promoted as torch does, one instruction.
   struct Operand {
     ValueId tensor = ir::kNoValue;  // or a Python number:
-    Expr integer = {};
+    Expr integer = {};              // or a symbolic float
     double number = 0;
     bool boolean = false;
     DType dtype = DType::kF32;  // of the tensor; i64, f32 or bool of a number

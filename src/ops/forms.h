@@ -10,6 +10,8 @@
 
 namespace liveshape::ops {
 
+std::span<const AtenForm> ActivationForms();
+std::span<const AtenForm> ArgmaxForms();
 std::span<const AtenForm> AttentionForms();
 std::span<const AtenForm> BatchNormForms();
 std::span<const AtenForm> CatForms();
@@ -29,6 +31,7 @@ std::span<const AtenForm> ReduceForms();
 std::span<const AtenForm> RepeatIndexForms();
 std::span<const AtenForm> RmsNormForms();
 std::span<const AtenForm> SoftmaxForms();
+std::span<const AtenForm> SortForms();
 std::span<const AtenForm> ViewForms();
 std::span<const AtenForm> ViewWriteForms();
 

@@ -57,6 +57,12 @@ extern const ir::OpDef kLayerNorm;
 // (x) kind: String in sum, mean, prod, max, min, any, all; dims: Ints ascending; keepdim: Int
 // sum and prod of integers or bool give i64; any and all give bool
 extern const ir::OpDef kReduce;
+// (x) kind: String max or min; dim: Int; keepdim: Int -> i64: where along `dim` the extreme is, the first
+// of equals; a NaN is both. A dim of extent 0 is an error of the run
+extern const ir::OpDef kArgmax;
+// (x) dim: Int; descending: Int; count: Exprs[1] -> the first `count` along `dim` in order, and their indices
+// (i64). Stable; NaN is the greatest value, -0 equals 0. sort takes all, topk a few
+extern const ir::OpDef kSort;
 extern const ir::OpDef kCumsum;  // (x) dim: Int; integers and bool give i64
 
 // (q [B,H,S,D], k [B,G,T,D], v [B,G,T,E], mask [B,H,S,T]?, row_limits i64 [B,H,S]?) -> [B,H,S,E]

@@ -11,6 +11,7 @@ std::span<const ir::OpDef* const> All() {
   static constexpr const ir::OpDef* kOps[] = {
       // clang-format off: one line each
       &kAdaptiveMean,
+      &kArgmax,
       &kAttention,
       &kCat,
       &kConv,
@@ -36,6 +37,7 @@ std::span<const ir::OpDef* const> All() {
       &kRope,
       &kSlice,
       &kSoftmax,
+      &kSort,
       &kViewWrite,
       // clang-format on
   };
@@ -52,6 +54,8 @@ std::vector<const AtenForm*> AllForms() {
   std::vector<const AtenForm*> forms;
   for (std::span<const AtenForm> folder : {
            // clang-format off: one line each
+           ActivationForms(),
+           ArgmaxForms(),
            AttentionForms(),
            BatchNormForms(),
            CatForms(),
@@ -71,6 +75,7 @@ std::vector<const AtenForm*> AllForms() {
            RepeatIndexForms(),
            RmsNormForms(),
            SoftmaxForms(),
+           SortForms(),
            ViewForms(),
            ViewWriteForms(),
            // clang-format on

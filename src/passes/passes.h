@@ -58,6 +58,7 @@ Status RecogniseMasks(ir::Graph& graph, const PassOptions& options);
 Status FoldIntoConvolutions(ir::Graph& graph, const PassOptions& options);
 
 // Last
+Status MergeLinears(ir::Graph& graph, const PassOptions& options);  // those that share their input
 Status FusePointwise(ir::Graph& graph, const PassOptions& options);
 Status OrderByStage(ir::Graph& graph, const PassOptions& options);
 Status PackWeights(ir::Graph& graph, const PassOptions& options);  // kPanel16 for products

@@ -23,6 +23,7 @@ std::span<const Pass> Pipeline() {
       {"eliminate common subexpressions", EliminateCommonSubexpressions},
       {"reshape constants", ReshapeConstants},
       {"fold into convolutions", FoldIntoConvolutions},
+      {"merge linears", MergeLinears},
       {"fuse pointwise", FusePointwise},
       {"eliminate dead code", EliminateDeadCode},
       {"pack weights", PackWeights},

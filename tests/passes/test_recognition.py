@@ -3,6 +3,7 @@
 The graph is read as `pass_probe` prints it: the program of tests/passes, built with the libraries.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -22,6 +23,7 @@ LANGUAGE_MODELS = [
     for form in ("raw", "dec")
 ]
 PADDED = ["qwen3_padded_sdpa", "qwen3_padded_eager"]
+ENCODERS = [f"bert_{kind}_{form}" for kind in ("sdpa", "eager") for form in ("raw", "dec")]
 STATIC_CACHES = [
     f"static_cache_{kind}_{form}"
     for kind in ("sdpa", "eager")
@@ -49,10 +51,12 @@ class Recognised:
         return [re.findall(r"limit=\[(.*?)\]", node) for node in self.of("attention")]
 
 
+CLI = Path(os.environ.get("LIVESHAPE", ROOT / "build" / "release" / "liveshape"))
+
+
 @pytest.fixture(scope="session")
 def recognise(request):
-    cli = Path(os.environ.get("LIVESHAPE", ROOT / "build" / "release" / "liveshape"))
-    probe = cli.with_name("pass_probe")
+    probe = CLI.with_name("pass_probe")
     assert probe.exists(), f"{probe} is not built: make build"
 
     params = [getattr(item, "callspec", None) for item in request.session.items]
@@ -80,6 +84,35 @@ def test_one_attention_a_layer(recognise, case):
     assert len(graph.of("rms_norm")) == (5 if case.startswith("llama") else 9)
     # repeat_kv would expand keys to [B, 2, 2, T, D].
     assert not [node for node in graph.of("expand") if re.search(r"f32\[\w+, 2, 2, ", node)]
+
+
+@pytest.mark.parametrize("case", ENCODERS)
+def test_an_encoder_keeps_its_padding_mask(recognise, case):
+    graph = recognise(case)
+    assert [len(inputs) for inputs in graph.attention_inputs()] == [4] * LAYERS
+    assert not graph.of("softmax") and not graph.of("matmul")
+
+
+# A layer of a decoder: Q + K + V, output, gate + up, down; of an encoder: Q + K + V and three more.
+@pytest.mark.parametrize(
+    ("case", "linears"),
+    [
+        *((case, 4 * LAYERS + 1) for case in LANGUAGE_MODELS + PADDED + STATIC_CACHES),
+        *((case, 4 * LAYERS + 1) for case in ENCODERS),
+        ("llama_tied", 4 * LAYERS + 1),
+    ],
+)
+def test_linears_of_one_input_are_one(recognise, case, linears):
+    assert len(recognise(case).of("linear")) == linears
+
+
+@pytest.mark.parametrize("case", ["llama_sdpa_raw", "qwen3_eager_dec", "bert_sdpa_raw"])
+def test_slices_of_a_merged_linear_are_views(recognise, case, tmp_path):
+    assert recognise(case).of("slice")
+    model, live = ROOT / "build" / "exports" / case / "model.pt2", tmp_path / "model.live"
+    subprocess.run([CLI, "compile", model, "-o", live], check=True, capture_output=True)
+    dump = subprocess.run([CLI, "dump", live, "--json"], check=True, capture_output=True)
+    assert json.loads(dump.stdout)["plan"]["cpu"]["copies"] == 0
 
 
 @pytest.mark.parametrize("case", LANGUAGE_MODELS)

@@ -4,6 +4,7 @@
 namespace liveshape::cpu {
 
 extern const CpuKernel kAdaptiveMeanKernel;
+extern const CpuKernel kArgmaxKernel;
 extern const CpuKernel kAttentionKernel;
 extern const CpuKernel kCatKernel;
 extern const CpuKernel kConvKernel;
@@ -25,12 +26,14 @@ extern const CpuKernel kReshapeKernel;
 extern const CpuKernel kRmsNormKernel;
 extern const CpuKernel kRopeKernel;
 extern const CpuKernel kSoftmaxKernel;
+extern const CpuKernel kSortKernel;
 extern const CpuKernel kViewWriteKernel;
 
 std::span<const CpuKernel* const> AllKernels() {
   static constexpr const CpuKernel* kKernels[] = {
       // clang-format off: one line each
       &kAdaptiveMeanKernel,
+      &kArgmaxKernel,
       &kAttentionKernel,
       &kCatKernel,
       &kConvKernel,
@@ -52,6 +55,7 @@ std::span<const CpuKernel* const> AllKernels() {
       &kRmsNormKernel,
       &kRopeKernel,
       &kSoftmaxKernel,
+      &kSortKernel,
       &kViewWriteKernel,
       // clang-format on
   };

@@ -53,7 +53,30 @@ std::vector<ValueId> Stack(AtenCall& c) {
   return {EmitCat(c, std::move(tensors), dim)};
 }
 
+// Each dim is cut once and its parts change places; without dims the flattened tensor is rolled.
+std::vector<ValueId> Roll(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  const Dims shifts = c.Sizes("shifts"), dims = c.DimsOf(x);
+  std::vector<int64_t> axes = c.IntsOr("dims", {});
+  const bool flat = axes.empty();
+  if (flat) axes = {0};
+  if (shifts.size() != axes.size())
+    c.Fail(InvalidArgument("{} shifts for {} dims", shifts.size(), axes.size()));
+  if (!c.ok() || dims.empty()) return {x};
+  sym::Table& t = c.table();
+  if (flat) x = c.Reshape(x, {sym::Product(t, dims)});
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const int64_t axis = c.WrapAxis(axes[i], c.Rank(x));
+    const Expr size = c.DimsOf(x)[static_cast<size_t>(axis)];
+    const Expr cut = sym::Mod(-shifts[i], sym::Max(size, t.Int(1)));
+    ValueId tail = c.Slice(x, axis, cut, size - cut), head = c.Slice(x, axis, t.Int(0), cut);
+    x = c.Emit(kCat, {tail, head}, {{"dim", axis}});
+  }
+  return {flat ? c.Reshape(x, dims) : x};
+}
+
 const AtenForm kForms[] = {
+    {"aten.roll.default", Roll},
     {"aten.cat.default", Cat},
     {"aten.concat.default", Cat},
     {"aten.stack.default", Stack},

@@ -16,10 +16,13 @@ Types Infer(const InferContext& c) {
 std::vector<ValueId> Cumsum(AtenCall& c) {
   ValueId x = c.Tensor("self");
   const int64_t rank = c.Rank(x), dim = c.Axis("dim", rank);
-  if (c.Given("dtype")) x = c.Cast(x, c.TypeOr("dtype", DType::kF32));
-  c.Ignore({"dtype"});
-  if (rank > 0) return {c.Emit(kCumsum, {x}, {{"dim", dim}})};
-  return {c.Reshape(c.Emit(kCumsum, {c.Unsqueeze(x, 0)}, {{"dim", int64_t{0}}}), {})};
+  const bool given = c.Given("dtype");
+  const DType dtype = c.TypeOr("dtype", c.TypeOf(x));
+  if (given) x = c.Cast(x, dtype);
+  if (rank == 0) x = c.Unsqueeze(x, 0);
+  ValueId y = c.Emit(kCumsum, {x}, {{"dim", dim}});
+  if (given) y = c.Cast(y, dtype);  // sums of integers are i64
+  return {rank == 0 ? c.Reshape(y, {}) : y};
 }
 
 const AtenForm kForms[] = {{"aten.cumsum.default", Cumsum}};

@@ -36,6 +36,31 @@ class Written(nn.Module):
         return y, z, torch.index_put(x, (rows,), x[rows] * 2)
 
 
+class Flip(nn.Module):
+    def forward(self, x):
+        return x.flip(0), x.flip((0, 1)), x.flip(-1) * 2
+
+
+class Scatter(nn.Module):
+    def forward(self, x, columns):
+        ones = torch.ones_like(columns, dtype=torch.float32)
+        return (
+            x.scatter(1, columns, 7.0),
+            x.scatter_add(1, columns, x),
+            torch.zeros_like(x).scatter(1, columns, ones),
+            x.scatter_add(1, columns[:, :1], x),
+            nn.functional.one_hot(columns, 9),
+        )
+
+
+def permuted(point, rng):
+    """scatter to a repeated place has no defined winner."""
+    r, n = point["R"], point["N"]
+    rows = [torch.randperm(9, generator=rng)[:n] for _ in range(r)]
+    x = torch.randn(r, 9, generator=rng)
+    return {"x": x, "columns": torch.stack(rows) if r else torch.zeros(0, n, dtype=torch.long)}
+
+
 def distinct(point, rng):
     """index_copy at a repeated row has no defined winner."""
     x = torch.randn(point["R"], 4, generator=rng)
@@ -69,19 +94,40 @@ CASES = [
         {"B": (1, 3), "S": (0, 33)},
         over(B=[3, 1], S=[33, 1, 0]),
     ),
-    Case(
-        "gather",
-        Gather,
-        {"x": f32("R", 9), "columns": i64("R", "N", high=8)},
-        {"R": (0, 12), "N": (0, 9)},
-        over(R=[12, 1], N=[9, 1, 0]),
+    *variants(
+        Case(
+            "gather",
+            Gather,
+            {"x": f32("R", 9), "columns": i64("R", "N", high=8)},
+            {"R": (0, 12), "N": (0, 9)},
+            over(R=[12, 1], N=[9, 1, 0]),
+        ),
+        decompose=RAW_AND_DECOMPOSED,
     ),
-    Case(
-        "index_written",
-        Written,
-        {"x": f32("R", 4), "rows": i64("N", high=0)},
-        {"R": (1, 30), "N": (0, 30)},
-        [{"R": 30, "N": 30}, {"R": 30, "N": 2}, {"R": 1, "N": 1}, {"R": 5, "N": 0}],
-        distinct,
+    *variants(
+        Case("flip", Flip, {"x": f32("R", 4)}, {"R": (0, 30)}, over(R=[30, 1, 0])),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
+    *variants(
+        Case(
+            "scatter",
+            Scatter,
+            {"x": f32("R", 9), "columns": i64("R", "N", high=8)},
+            {"R": (0, 12), "N": (1, 9)},
+            over(R=[12, 1, 0], N=[9, 1]),
+            permuted,
+        ),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
+    *variants(
+        Case(
+            "index_written",
+            Written,
+            {"x": f32("R", 4), "rows": i64("N", high=0)},
+            {"R": (1, 30), "N": (0, 30)},
+            [{"R": 30, "N": 30}, {"R": 30, "N": 2}, {"R": 1, "N": 1}, {"R": 5, "N": 0}],
+            distinct,
+        ),
+        decompose=RAW_AND_DECOMPOSED,
     ),
 ]

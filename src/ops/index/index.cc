@@ -67,6 +67,20 @@ bool IsMask(const AtenCall& c, ValueId index) {
   return c.TypeOf(index) == DType::kBool || c.TypeOf(index) == DType::kU8;
 }
 
+IndexArgs AlongDim(AtenCall& c, ValueId index, int64_t dim) {
+  IndexArgs args;
+  for (int64_t d = 0; d < c.Rank(index); ++d) {
+    args.axes.push_back(d);
+    ir::PointwiseProgram iota;
+    iota.code.push_back({.op = PwOp::kIota, .dtype = DType::kI64, .imm = d});
+    args.tensors.push_back(
+        d == dim
+            ? index
+            : c.Emit(kPointwise, {}, {{"program", std::move(iota)}, {"dims", c.DimsOf(index)}}));
+  }
+  return args;
+}
+
 namespace {
 
 Types Infer(const InferContext& c) {
@@ -106,7 +120,6 @@ std::vector<ValueId> IndexSelect(AtenCall& c) {
   return {EmitIndex(c, x, {{dim}, {index}})};
 }
 
-// out[i, j, k] = x[index[i, j, k], j, k]: an index on every dim, all but one of them its own position.
 std::vector<ValueId> Gather(AtenCall& c) {
   ValueId x = c.Tensor("self"), index = c.Tensor("index");
   c.Ignore({"sparse_grad"});
@@ -114,20 +127,30 @@ std::vector<ValueId> Gather(AtenCall& c) {
   if (rank == 0 || c.Rank(index) != rank)
     c.Fail(Unsupported("gather needs two tensors of one rank >= 1"));
   if (!c.ok()) return {x};
-  IndexArgs args;
-  for (int64_t d = 0; d < rank; ++d) {
-    args.axes.push_back(d);
-    ir::PointwiseProgram iota;
-    iota.code.push_back({.op = PwOp::kIota, .dtype = DType::kI64, .imm = d});
-    args.tensors.push_back(
-        d == dim
-            ? index
-            : c.Emit(kPointwise, {}, {{"program", std::move(iota)}, {"dims", c.DimsOf(index)}}));
+  return {EmitIndex(c, x, AlongDim(c, index, dim))};
+}
+
+// Reads each of its dims backwards: strides of views are not negative.
+std::vector<ValueId> Flip(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  for (int64_t d : c.IntsOr("dims", {})) {
+    const int64_t dim = c.WrapAxis(d, c.Rank(x));
+    if (!c.ok() || c.Rank(x) == 0) break;
+    const Expr size = c.DimsOf(x)[static_cast<size_t>(dim)];
+    ir::PointwiseProgram backwards;
+    backwards.scalars = {size - 1};
+    backwards.code = {{.op = PwOp::kScalar, .dtype = DType::kI64, .imm = 0},
+                      {.op = PwOp::kIota, .dtype = DType::kI64, .imm = 0},
+                      {.op = PwOp::kSub, .dtype = DType::kI64, .a = 0, .b = 1}};
+    ValueId index =
+        c.Emit(kPointwise, {}, {{"program", std::move(backwards)}, {"dims", Dims{size}}});
+    x = EmitIndex(c, x, {{dim}, {index}});
   }
-  return {EmitIndex(c, x, std::move(args))};
+  return {x};
 }
 
 const AtenForm kForms[] = {
+    {"aten.flip.default", Flip},
     {"aten.gather.default", Gather},
     {"aten.index.Tensor", Index},
     {"aten.index_select.default", IndexSelect},

@@ -20,5 +20,8 @@ struct IndexArgs {
 IndexArgs ReadIndices(AtenCall& c, ValueId x, const std::vector<ValueId>& indices,
                       const std::function<Expr()>& mask_size);
 bool IsMask(const AtenCall& c, ValueId index);
+// An index on every dim: `index` along `dim`, its own position along the others. What gather reads and
+// scatter writes: x[index[i, j, k], j, k].
+IndexArgs AlongDim(AtenCall& c, ValueId index, int64_t dim);
 
 }  // namespace liveshape::ops

@@ -79,10 +79,33 @@ std::vector<ValueId> IndexCopy(AtenCall& c) {
   return {EmitPut(c, base, source, {{dim}, {index}}, false)};
 }
 
+// `src` is read where `index` is: its further elements are not used.
+std::vector<ValueId> Scatter(AtenCall& c, bool accumulate) {
+  ValueId base = c.Tensor("self"), index = c.Tensor("index");
+  const int64_t rank = c.Rank(base), dim = c.Axis("dim", rank);
+  if (rank == 0 || c.Rank(index) != rank)
+    c.Fail(Unsupported("scatter needs tensors of one rank >= 1"));
+  if (!c.ok()) return {base};
+  ValueId values;
+  if (c.Given("value")) {
+    const AtenCall::Operand value = c.Arg("value");
+    values = value.integer ? c.FullInt({}, c.TypeOf(base), value.integer)
+                           : c.Full({}, c.TypeOf(base), value.number);
+  } else {
+    values = c.Tensor("src");
+    for (int64_t d = 0; c.ok() && d < rank; ++d)
+      values = c.Slice(values, d, c.table().Int(0), c.DimsOf(index)[static_cast<size_t>(d)]);
+  }
+  return {EmitPut(c, base, values, AlongDim(c, index, dim), accumulate)};
+}
+
+std::vector<ValueId> ScatterWrite(AtenCall& c) { return Scatter(c, /*accumulate=*/false); }
+std::vector<ValueId> ScatterAdd(AtenCall& c) { return Scatter(c, /*accumulate=*/true); }
+
 const AtenForm kForms[] = {
-    {"aten.index_put.default", IndexPut},
-    {"aten._unsafe_index_put.default", IndexPut},
-    {"aten.index_copy.default", IndexCopy},
+    {"aten.scatter.src", ScatterWrite},           {"aten.scatter.value", ScatterWrite},
+    {"aten.scatter_add.default", ScatterAdd},     {"aten.index_put.default", IndexPut},
+    {"aten._unsafe_index_put.default", IndexPut}, {"aten.index_copy.default", IndexCopy},
 };
 
 }  // namespace

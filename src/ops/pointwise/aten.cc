@@ -2,7 +2,7 @@
 #include "ops/aten.h"
 
 #include <bit>
-#include <cmath>
+#include <limits>
 
 #include "ops/forms.h"
 #include "ops/ops.h"
@@ -22,6 +22,13 @@ template <PwOp op>
 Values Binary(AtenCall& c) {
   Operand a = c.Arg("self"), b = c.Arg("other");
   return {c.Binary(op, a, b)};
+}
+
+template <PwOp op>
+Values FloatBinary(AtenCall& c) {
+  Operand a = c.Arg("self"), b = c.Arg("other");
+  const DType promoted = c.Promote({a, b}), t = IsFloat(promoted) ? promoted : DType::kF32;
+  return {c.Pointwise(op, {a, b}, t, t)};
 }
 
 // add, sub, rsub: alpha scales the second operand.
@@ -67,6 +74,24 @@ Values LogicalNot(AtenCall& c) {
   return {c.Pointwise(PwOp::kNot, {c.Of(c.Tensor("self"))}, DType::kBool, DType::kBool)};
 }
 
+Values IsFinite(AtenCall& c) {  // false for NaN too
+  ValueId x = c.Tensor("self");
+  if (!IsFloat(c.TypeOf(x))) return {c.Full(c.DimsOf(x), DType::kBool, 1)};
+  ValueId size = c.Unary(PwOp::kAbs, x);
+  return {c.Binary(PwOp::kLt, c.Of(size), c.Number(std::numeric_limits<double>::infinity()))};
+}
+
+// self + value * a * b, self + value * a / b
+template <PwOp op>
+Values AddProduct(AtenCall& c) {
+  Operand x = c.Arg("self"), a = c.Arg("tensor1"), b = c.Arg("tensor2");
+  Operand value = c.Given("value") ? c.Arg("value") : c.Number(c.table().Int(1));
+  c.Ignore({"value"});
+  const bool one = value.integer ? value.integer.is_int(1) : value.number == 1;
+  if (!one) a = c.Of(c.Binary(PwOp::kMul, a, value));
+  return {c.Binary(PwOp::kAdd, x, c.Of(c.Binary(op, a, b)))};
+}
+
 template <PwOp op>
 Values Test(AtenCall& c) {  // isnan, isinf
   ValueId x = c.Tensor("self");
@@ -94,11 +119,6 @@ Values Clamp(AtenCall& c) {
   return {x.tensor};
 }
 
-Values Gelu(AtenCall& c) {
-  const bool tanh = c.StringOr("approximate", "none") == "tanh";
-  return {c.Unary(tanh ? PwOp::kGeluTanh : PwOp::kGelu, c.Tensor("self"))};
-}
-
 // to.dtype, _to_copy, to.dtype_layout, type_as ...: only the dtype matters to values.
 Values To(AtenCall& c) {
   ValueId x = c.Tensor("self");
@@ -117,8 +137,7 @@ void IgnorePlacement(AtenCall& c) {
 }
 
 ValueId Filled(AtenCall& c, const Dims& dims, DType dtype, const Operand& value) {
-  if (value.integer && !value.integer.is_float_valued())
-    return c.FullInt(dims, dtype, value.integer);
+  if (value.integer) return c.FullInt(dims, dtype, value.integer);
   return c.Full(dims, dtype, value.number);
 }
 
@@ -195,13 +214,10 @@ Values Arange(AtenCall& c) {
                                     ? end.integer - start.integer
                                     : sym::CeilDiv(end.integer - start.integer, step.integer));
   } else {
-    auto number = [&](const Operand& o) {
-      if (o.integer && !o.integer.is_int())
-        c.Fail(Unsupported("arange of floats with a dynamic size"));
-      return o.integer && o.integer.is_int() ? static_cast<double>(o.integer.value()) : o.number;
-    };
-    const double count = std::ceil((number(end) - number(start)) / number(step));
-    length = t.Int(count > 0 ? static_cast<int64_t>(count) : 0);
+    auto number = [&](const Operand& o) { return o.integer ? o.integer : t.Float(o.number); };
+    const Expr range[] = {number(end) - number(start), number(step)};
+    const Expr steps = t.Make(sym::Kind::kFloatDiv, range);
+    length = sym::Max(t.Int(0), t.Make(sym::Kind::kCeilToInt, {{steps}}));
   }
   const DType compute = integers ? DType::kI64 : DType::kF64;
   ir::PointwiseProgram p;
@@ -213,7 +229,7 @@ Values Arange(AtenCall& c) {
     if (o.integer && !o.integer.is_int()) {
       p.scalars.push_back(o.integer);
       return push({.op = PwOp::kScalar,
-                   .dtype = DType::kI64,
+                   .dtype = compute,
                    .imm = static_cast<int64_t>(p.scalars.size()) - 1});
     }
     const double value = o.integer ? static_cast<double>(o.integer.value()) : o.number;
@@ -258,6 +274,35 @@ Values Triangle(AtenCall& c) {
   };
   Dims dims = c.DimsOf(x);
   return {c.Emit(kPointwise, {x}, {{"program", std::move(p)}, {"dims", std::move(dims)}})};
+}
+
+// 1 where i == j.
+Values Eye(AtenCall& c) {
+  Dims dims = {c.Size("n")};
+  dims.push_back(c.SizeOr("m", dims[0]));
+  IgnorePlacement(c);
+  const DType t = c.TypeOr("dtype", DType::kF32);
+  ir::PointwiseProgram p;
+  p.code = {{.op = PwOp::kIota, .dtype = DType::kI64, .imm = 0},
+            {.op = PwOp::kIota, .dtype = DType::kI64, .imm = 1},
+            {.op = PwOp::kEq, .dtype = DType::kBool, .a = 0, .b = 1},
+            {.op = PwOp::kCast, .dtype = t, .a = 2}};
+  return {c.Emit(kPointwise, {}, {{"program", std::move(p)}, {"dims", std::move(dims)}})};
+}
+
+// A class outside the range is an error to torch; here its row is zero.
+Values OneHot(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  const int64_t classes = c.Int("num_classes");
+  if (classes < 1)
+    c.Fail(Unsupported("one_hot without num_classes: its size would be born from data"));
+  if (!c.ok()) return {x};
+  ir::PointwiseProgram iota;
+  iota.code = {{.op = PwOp::kIota, .dtype = DType::kI64, .imm = 0}};
+  const Dims dims = {c.table().Int(classes)};
+  ValueId all = c.Emit(kPointwise, {}, {{"program", std::move(iota)}, {"dims", dims}});
+  ValueId hot = c.Binary(PwOp::kEq, c.Of(c.Unsqueeze(x, c.Rank(x))), c.Of(all));
+  return {c.Cast(hot, DType::kI64)};
 }
 
 // x[1:] - x[:-1] along dim, n times; on bool it is `!=`.
@@ -315,7 +360,12 @@ const AtenForm kForms[] = {
     {"aten.clamp.default", Clamp},
     {"aten.clamp.Tensor", Clamp},
     {"aten.clamp_min.default", Clamp},
+    {"aten.clamp_min.Tensor", Clamp},
     {"aten.clamp_max.default", Clamp},
+    {"aten.clamp_max.Tensor", Clamp},
+    {"aten.clip.default", Clamp},
+    {"aten.addcmul.default", AddProduct<PwOp::kMul>},
+    {"aten.addcdiv.default", AddProduct<PwOp::kDiv>},
     {"aten.eq.Tensor", Binary<PwOp::kEq>},
     {"aten.eq.Scalar", Binary<PwOp::kEq>},
     {"aten.ne.Tensor", Binary<PwOp::kNe>},
@@ -341,17 +391,30 @@ const AtenForm kForms[] = {
     {"aten.__and__.Tensor", Binary<PwOp::kAnd>},
     {"aten.__or__.Tensor", Binary<PwOp::kOr>},
     {"aten.__xor__.Tensor", Binary<PwOp::kXor>},
+    {"aten.__and__.Scalar", Binary<PwOp::kAnd>},
+    {"aten.__or__.Scalar", Binary<PwOp::kOr>},
+    {"aten.__xor__.Scalar", Binary<PwOp::kXor>},
+    {"aten.__lshift__.Tensor", Binary<PwOp::kShiftLeft>},
+    {"aten.__lshift__.Scalar", Binary<PwOp::kShiftLeft>},
+    {"aten.__rshift__.Tensor", Binary<PwOp::kShiftRight>},
+    {"aten.__rshift__.Scalar", Binary<PwOp::kShiftRight>},
     {"aten.tril.default", Triangle<true>},
     {"aten.triu.default", Triangle<false>},
     {"aten.diff.default", Diff},
+    {"aten.eye.default", Eye},
+    {"aten.eye.m", Eye},
+    {"aten.one_hot.default", OneHot},
     {"aten.bitwise_not.default", Unary<PwOp::kNot>},
     {"aten.bitwise_left_shift.Tensor", Binary<PwOp::kShiftLeft>},
     {"aten.bitwise_left_shift.Tensor_Scalar", Binary<PwOp::kShiftLeft>},
+    {"aten.bitwise_left_shift.Scalar_Tensor", Binary<PwOp::kShiftLeft>},
     {"aten.bitwise_right_shift.Tensor", Binary<PwOp::kShiftRight>},
     {"aten.bitwise_right_shift.Tensor_Scalar", Binary<PwOp::kShiftRight>},
+    {"aten.bitwise_right_shift.Scalar_Tensor", Binary<PwOp::kShiftRight>},
     {"aten.neg.default", Unary<PwOp::kNeg>},
     {"aten.abs.default", Unary<PwOp::kAbs>},
     {"aten.sign.default", Unary<PwOp::kSign>},
+    {"aten.sgn.default", Unary<PwOp::kSign>},
     {"aten.square.default", Unary<PwOp::kSquare>},
     {"aten.sqrt.default", Unary<PwOp::kSqrt>},
     {"aten.rsqrt.default", Unary<PwOp::kRsqrt>},
@@ -361,22 +424,27 @@ const AtenForm kForms[] = {
     {"aten.expm1.default", Unary<PwOp::kExpm1>},
     {"aten.log.default", Unary<PwOp::kLog>},
     {"aten.log2.default", Unary<PwOp::kLog2>},
+    {"aten.log10.default", Unary<PwOp::kLog10>},
     {"aten.log1p.default", Unary<PwOp::kLog1p>},
     {"aten.sin.default", Unary<PwOp::kSin>},
     {"aten.cos.default", Unary<PwOp::kCos>},
     {"aten.tan.default", Unary<PwOp::kTan>},
+    {"aten.asin.default", Unary<PwOp::kAsin>},
+    {"aten.acos.default", Unary<PwOp::kAcos>},
+    {"aten.atan.default", Unary<PwOp::kAtan>},
+    {"aten.atan2.default", FloatBinary<PwOp::kAtan2>},
+    {"aten.sinh.default", Unary<PwOp::kSinh>},
+    {"aten.cosh.default", Unary<PwOp::kCosh>},
     {"aten.tanh.default", Unary<PwOp::kTanh>},
     {"aten.erf.default", Unary<PwOp::kErf>},
-    {"aten.sigmoid.default", Unary<PwOp::kSigmoid>},
-    {"aten.silu.default", Unary<PwOp::kSilu>},
-    {"aten.gelu.default", Gelu},
-    {"aten.relu.default", Unary<PwOp::kRelu>},
     {"aten.floor.default", Unary<PwOp::kFloor>},
     {"aten.ceil.default", Unary<PwOp::kCeil>},
     {"aten.trunc.default", Unary<PwOp::kTrunc>},
+    {"aten.fix.default", Unary<PwOp::kTrunc>},
     {"aten.round.default", Unary<PwOp::kRound>},
     {"aten.isnan.default", Test<PwOp::kIsNan>},
     {"aten.isinf.default", Test<PwOp::kIsInf>},
+    {"aten.isfinite.default", IsFinite},
     {"aten.where.self", Where},
     {"aten.where.ScalarSelf", Where},
     {"aten.where.ScalarOther", Where},

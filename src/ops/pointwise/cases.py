@@ -8,9 +8,11 @@ from liveshape.testing import (
     boolean,
     f16,
     f32,
+    i8,
     i32,
     i64,
     over,
+    u8,
     variants,
 )
 from torch import nn
@@ -61,6 +63,108 @@ def smooth():
     )
 
 
+def activations():
+    f = nn.functional
+    return Unary(
+        torch.sigmoid,
+        f.gelu,
+        lambda x: f.gelu(x, approximate="tanh"),
+        f.relu6,
+        f.leaky_relu,
+        lambda x: f.leaky_relu(x, 0.2),
+        f.elu,
+        lambda x: f.elu(x, 0.7),
+        f.selu,
+        lambda x: f.celu(x, 1.3),
+        f.hardtanh,
+        lambda x: f.hardtanh(x, -0.3, 0.4),
+        f.hardswish,
+        f.hardsigmoid,
+        f.mish,
+        lambda x: f.softplus(x * 10),
+        lambda x: f.softplus(x, 2.0, 1.0),
+        f.logsigmoid,
+        lambda x: f.glu(torch.cat((x, x + 1), 0), 0),
+        f.softsign,
+    )
+
+
+def functions():
+    return Unary(
+        torch.tan,
+        lambda x: torch.asin(x.clamp(-1, 1)),
+        lambda x: torch.acos(x.clamp(-1, 1)),
+        torch.atan,
+        torch.sinh,
+        torch.cosh,
+        lambda x: torch.atan2(x, x - 0.3),
+        torch.exp2,
+        torch.expm1,
+        lambda x: torch.log1p(x.abs()),
+        lambda x: torch.log2(x.abs() + 0.1),
+        lambda x: torch.log10(x.abs() + 0.1),
+        torch.square,
+        lambda x: torch.addcmul(x, x, x, value=0.5),
+        lambda x: torch.addcdiv(x, x, x.abs() + 1),
+        lambda x: x**4,
+        lambda x: x**-1,
+        lambda x: x**-2,
+        lambda x: x.abs() ** 1.5,
+        lambda x: x**1.5,
+        lambda x: x[..., None] ** torch.arange(-2, 4),
+        lambda x: (-2) ** x.round(),
+        lambda x: torch.pow(x.round().long(), 3),
+        lambda x: torch.pow(x.round().long(), torch.arange(4)[:, None, None]),
+        lambda x: x.abs() ** x,
+        lambda x: 2**x,
+        lambda x: x**0.5,
+    )
+
+
+def rounding():
+    return Unary(
+        torch.floor,
+        torch.ceil,
+        torch.round,
+        torch.trunc,
+        torch.sign,
+        torch.abs,
+        torch.neg,
+        torch.isnan,
+        torch.isinf,
+        torch.isfinite,
+        torch.logical_not,
+        torch.relu,
+        lambda x: torch.maximum(x, -x),
+        lambda x: torch.minimum(x, torch.ones_like(x)),
+        lambda x: x.clamp(-1, 1),
+        lambda x: x.clamp(min=0.5),
+        lambda x: x.clamp(max=x * 0.5),
+        lambda x: x.clamp(min=-x, max=x),
+        lambda x: x.clamp(3, -3),
+        lambda x: x == x,
+        lambda x: x < 1,
+        lambda x: x != x,
+        lambda x: x.to(torch.bool),
+        lambda x: torch.remainder(x, 3),
+        lambda x: torch.fmod(x, 3),
+        lambda x: torch.remainder(x, -0.7),
+        lambda x: torch.fmod(x, -0.7),
+        lambda x: x // 0.7,
+        lambda x: torch.div(x, -3, rounding_mode="floor"),
+        lambda x: torch.div(x, 3, rounding_mode="trunc"),
+    )
+
+
+def special(point, rng):
+    """NaN, infinities, halves and signed zeros: what rounding and comparisons trip over."""
+    r, c = point["R"], point["C"]
+    values = [0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -2.5, 7.0, -7.0, float("nan")]
+    values += [float("inf"), -float("inf"), 1e-30, 8388609.0, -3.0, 0.7]
+    pick = torch.randint(0, len(values), (r, c), generator=rng)
+    return {"x": torch.tensor(values)[pick]}
+
+
 def arithmetic():
     return Binary(
         torch.add,
@@ -90,6 +194,55 @@ def whole():
         lambda a, b: ~a,
         torch.maximum,
         lambda a, b: a.abs(),
+    )
+
+
+def narrow():
+    """What every integer type does: wraps, keeps its type, divides downwards."""
+    return Binary(
+        torch.add,
+        torch.sub,
+        torch.mul,
+        lambda a, b: a + 7,
+        lambda a, b: a * 3 - 1,
+        lambda a, b: -a,
+        lambda a, b: a.abs(),
+        lambda a, b: a.sign(),
+        lambda a, b: a.square(),
+        lambda a, b: a**3,
+        lambda a, b: a // (b | 1),
+        lambda a, b: a % (b | 1),
+        lambda a, b: torch.fmod(a, b | 1),
+        lambda a, b: torch.div(a, b | 1, rounding_mode="trunc"),
+        lambda a, b: a / (b | 1),
+        lambda a, b: a & b,
+        lambda a, b: a | 5,
+        lambda a, b: a ^ b,
+        lambda a, b: ~a,
+        lambda a, b: a << 2,
+        lambda a, b: a >> 1,
+        lambda a, b: 1 << (b & 3),
+        torch.maximum,
+        torch.minimum,
+        lambda a, b: a.clamp(2, 9),
+        lambda a, b: a.floor() + a.round(),
+        lambda a, b: a.relu(),
+        lambda a, b: a > b,
+        lambda a, b: a == 3,
+        lambda a, b: a != b,
+        lambda a, b: torch.where(a > b, a, b),
+        lambda a, b: a.masked_fill(a < b, 1),
+        lambda a, b: torch.logical_and(a, b),
+        lambda a, b: torch.logical_xor(a, b),
+        lambda a, b: torch.sin(a),
+        lambda a, b: a.to(torch.float32) * 0.5,
+        lambda a, b: a.to(torch.int32) * b.to(torch.int64),
+        lambda a, b: a.to(torch.bool),
+        lambda a, b: torch.cat((a, b)),
+        lambda a, b: a.unsqueeze(0) + b,
+        lambda a, b: a.t().contiguous(),
+        lambda a, b: torch.ones_like(a) + torch.full_like(b, 3),
+        lambda a, b: a[torch.arange(a.shape[0])],
     )
 
 
@@ -140,6 +293,75 @@ class Promote(nn.Module):
         return x + n, n + flag, x * flag, n / 2, n * 2.5, x + torch.tensor(2.0)
 
 
+class PromoteMore(nn.Module):
+    """A 0-d tensor and a Python number lift the category only; i8 with u8 is i16."""
+
+    def forward(self, x, h, n, a, b):
+        zero = n[0, 0]
+        return (
+            h + zero,
+            h * 2.5,
+            h + x[0, 0],
+            h + x,
+            a + zero,
+            a + 1,
+            a * 0.5,
+            a + b,
+            a + n,
+            b - 1,
+            b > 1,
+            zero + 1.5,
+            zero / 2,
+            zero // 2,
+            zero * a[0, 0],
+            x[0, 0] + h[0, 0],
+            n * True,
+            (a > 0) + a,
+            torch.where(a > 0, a, zero),
+            torch.where(a > 0, h, 1.0),
+            torch.cat((a, b), 1),
+            torch.maximum(n, zero),
+            a.clamp(max=2.5),
+        )
+
+
+class SymbolicFloats(nn.Module):
+    """Sizes as floats: computed in double by the shape program, rounded once."""
+
+    def forward(self, x, h, n):
+        s = x.shape[0]
+        return (
+            x * (s**-0.5),
+            x / (s**0.5),
+            x + s * 0.3,
+            x * (1 / s),
+            h * (s**-0.5),
+            n * (s / 3),
+            n + s,
+            x.clamp(max=s / 40),
+            torch.where(x > 0, x, s / 3),
+            x.masked_fill(x > 0, 1 / s),
+            torch.full((3,), s * 0.5),
+            x.abs() ** (s / 20),
+            x.sum() / s,
+            torch.arange(0, s, 0.5),
+            torch.arange(0.25, s),
+        )
+
+
+class BesideHalves(nn.Module):
+    """torch multiplies and divides by a Python number in f32; elsewhere it is a half."""
+
+    def forward(self, h, g):
+        arithmetic = h * 0.1, h + 0.3, h / 0.7, 1.1 - h, g * 0.1 + 0.3, g / 3
+        return *arithmetic, h.clamp(max=0.1), torch.where(h > 0.1, h, 0.1), torch.full_like(g, 0.1)
+
+
+class Large(nn.Module):
+    def forward(self, x):
+        return nn.functional.gelu(x)
+
+
 class Exact(nn.Module):
     """int64 beyond 2^53 (G9): a detour through double would show."""
 
@@ -168,15 +390,87 @@ CASES = [
     ),
     Case("unary_f16", smooth, {"x": f16("R", "C")}, AB, SMALL, tolerance=2e-3),
     Case("unary_bf16", smooth, {"x": bf16("R", "C")}, AB, SMALL, tolerance=2e-2),
-    Case("binary", arithmetic, two(f32), AB, SWEEP),
+    *variants(
+        Case("activations", activations, {"x": f32("R", "C")}, AB, SWEEP, covers="M"),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
+    Case("activations_f16", activations, {"x": f16("R", "C")}, AB, SMALL, tolerance=2e-3),
+    Case("activations_bf16", activations, {"x": bf16("R", "C")}, AB, SMALL, tolerance=2e-2),
+    *variants(
+        Case("functions", functions, {"x": f32("R", "C")}, AB, SMALL),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
+    *variants(
+        Case("rounding", rounding, {"x": f32("R", "C")}, AB, SWEEP, special),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
+    Case(
+        "gelu_large",
+        Large,
+        {"x": f32("R", 4096)},
+        {"R": (1, 4096)},
+        [{"R": 4096}],
+        tolerance=1e-4,
+        covers="P",
+    ),
+    *variants(
+        Case("narrow_i8", narrow, two(i8), AB, SMALL, covers="G3"), decompose=RAW_AND_DECOMPOSED
+    ),
+    *variants(
+        Case("narrow_u8", narrow, two(u8), AB, SMALL, covers="G3"), decompose=RAW_AND_DECOMPOSED
+    ),
+    Case("narrow_i32", narrow, two(i32, low=-2000, high=2000), AB, SMALL, covers="G3"),
+    *variants(
+        Case(
+            "promote_more",
+            PromoteMore,
+            {
+                "x": f32("R", "C"),
+                "h": f16("R", "C"),
+                "n": i64("R", "C", low=-5, high=5),
+                "a": i8("R", "C", low=-5, high=5),
+                "b": u8("R", "C", high=5),
+            },
+            {"R": (1, 9), "C": (1, 70)},
+            SMALL,
+            tolerance=1e-3,
+        ),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
+    # The tolerance is far below the spacing of halves: they must be equal.
+    Case(
+        "numbers_beside_halves", BesideHalves, {"h": f16("R", "C"), "g": bf16("R", "C")}, AB, SMALL
+    ),
+    *variants(
+        Case(
+            "symbolic_floats",
+            SymbolicFloats,
+            {"x": f32("S"), "h": f16("S"), "n": i64("S", high=9)},
+            {"S": (1, 50)},
+            over(S=[50, 7, 2, 1]),
+        ),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
+    *variants(Case("binary", arithmetic, two(f32), AB, SWEEP), decompose=RAW_AND_DECOMPOSED),
     Case("binary_f16", arithmetic, two(f16), AB, SMALL, tolerance=2e-3),
     Case("binary_bf16", arithmetic, two(bf16), AB, SMALL, tolerance=2e-2),
-    Case("integer_i64", whole, two(i64, low=1, high=9), AB, SWEEP, covers="G3"),
+    *variants(
+        Case("integer_i64", whole, two(i64, low=1, high=9), AB, SWEEP, covers="G3"),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
     Case("integer_i32", whole, two(i32, low=1, high=9), AB, SMALL, covers="G3"),
-    Case("integer_negative", whole, two(i64, low=-9, high=-1), AB, SMALL, covers="G3"),
+    *variants(
+        Case("integer_negative", whole, two(i64, low=-9, high=-1), AB, SMALL, covers="G3"),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
     Case("compare_f32", compared, two(f32), AB, SMALL, covers="G3"),
-    Case("compare_i64", compared, two(i64, low=-2, high=2), AB, SWEEP, covers="G3"),
-    Case("logic", logic, two(boolean), AB, SWEEP, covers="G3"),
+    *variants(
+        Case("compare_i64", compared, two(i64, low=-2, high=2), AB, SWEEP, covers="G3"),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
+    *variants(
+        Case("logic", logic, two(boolean), AB, SWEEP, covers="G3"), decompose=RAW_AND_DECOMPOSED
+    ),
     Case(
         "logic_of_ints",
         lambda: Binary(torch.logical_and, torch.logical_or),
@@ -196,13 +490,16 @@ CASES = [
         ),
         decompose=RAW_AND_DECOMPOSED,
     ),
-    Case("casts", Casts, {"x": f32("R", "C")}, AB, SMALL),
-    Case(
-        "promote",
-        Promote,
-        {"x": f32("R", "C"), "n": i64("R", "C", low=-5, high=5), "flag": boolean("R", "C")},
-        AB,
-        SMALL,
+    *variants(Case("casts", Casts, {"x": f32("R", "C")}, AB, SMALL), decompose=RAW_AND_DECOMPOSED),
+    *variants(
+        Case(
+            "promote",
+            Promote,
+            {"x": f32("R", "C"), "n": i64("R", "C", low=-5, high=5), "flag": boolean("R", "C")},
+            AB,
+            SMALL,
+        ),
+        decompose=RAW_AND_DECOMPOSED,
     ),
     Case(
         "int64_exact", Exact, {"n": i64("S")}, {"S": (0, 50)}, over(S=[50, 1, 0]), huge, covers="G9"

@@ -28,6 +28,7 @@ class Compiler {
     program_.dtype = source_.code.back().dtype;
     for (sym::Expr e : source_.scalars) program_.float_scalar.push_back(e.is_float_valued());
     DropDead();
+    KeepNumbers();
     AssignRegisters();
     FindResult();
     FillHalves();
@@ -141,6 +142,21 @@ class Compiler {
       for (int k = 0; k < step.operands; ++k) live[reads[k]] = true;
     }
     std::erase_if(program_.steps, [&](const Step& step) { return !live[step.value]; });
+  }
+
+  // torch multiplies and divides halves by a number that stays f32; to other instructions, and as a result,
+  // it is rounded to the half.
+  void KeepNumbers() {
+    std::vector<bool> rounded(program_.values, false);
+    rounded[program_.result] = true;
+    for (const Step& step : program_.steps) {
+      const PwOp op = source_.code[step.value].op;
+      const uint32_t reads[3] = {step.a, step.b, step.c};
+      for (int k = 0; k < step.operands; ++k)
+        if (op != PwOp::kMul && !(op == PwOp::kDiv && k == 1)) rounded[reads[k]] = true;
+    }
+    for (Step& step : program_.steps)
+      if (step.uniform() && !rounded[step.value]) std::fill_n(step.round, kIsaCount, nullptr);
   }
 
   // Linear scan. A result may take over the register of an operand that dies with it if elements have

@@ -276,6 +276,10 @@ template <typename T>
 T PowFloat(T a, T b) {
   return std::pow(a, b);
 }
+template <typename T>
+T Atan2(T a, T b) {
+  return std::atan2(a, b);
+}
 
 #define LS_MATH(Name, expression) \
   template <typename T>           \
@@ -291,9 +295,15 @@ LS_MATH(Expm1, std::expm1(x))
 LS_MATH(Log, std::log(x))
 LS_MATH(Log2, std::log2(x))
 LS_MATH(Log1p, std::log1p(x))
+LS_MATH(Log10, std::log10(x))
 LS_MATH(Sin, std::sin(x))
 LS_MATH(Cos, std::cos(x))
 LS_MATH(Tan, std::tan(x))
+LS_MATH(Asin, std::asin(x))
+LS_MATH(Acos, std::acos(x))
+LS_MATH(Atan, std::atan(x))
+LS_MATH(Sinh, std::sinh(x))
+LS_MATH(Cosh, std::cosh(x))
 LS_MATH(Tanh, std::tanh(x))
 LS_MATH(Erf, std::erf(x))
 LS_MATH(Sigmoid, T{1} / (T{1} + std::exp(-x)))
@@ -396,6 +406,13 @@ TileFn FindScalarFloat(PwOp op) {
     case PwOp::kFmod: return Map2<FmodFloat<T>, T, T>;
     case PwOp::kPow: return Map2<PowFloat<T>, T, T>;
     case PwOp::kTan: return Map1<Tan<T>, T, T>;
+    case PwOp::kLog10: return Map1<Log10<T>, T, T>;
+    case PwOp::kAsin: return Map1<Asin<T>, T, T>;
+    case PwOp::kAcos: return Map1<Acos<T>, T, T>;
+    case PwOp::kAtan: return Map1<Atan<T>, T, T>;
+    case PwOp::kSinh: return Map1<Sinh<T>, T, T>;
+    case PwOp::kCosh: return Map1<Cosh<T>, T, T>;
+    case PwOp::kAtan2: return Map2<Atan2<T>, T, T>;
     default: return nullptr;
   }
 }

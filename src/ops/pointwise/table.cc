@@ -68,6 +68,13 @@ constexpr PwFacts kTable[] = {
     {PwOp::kIsNan, kPwAny, kBool, 1},
     {PwOp::kIsInf, kPwAny, kBool, 1},
     {PwOp::kWhere, kPwAny, kSame, 1},
+    {PwOp::kLog10, kPwFloats, kSame, 32},
+    {PwOp::kAsin, kPwFloats, kSame, 32},
+    {PwOp::kAcos, kPwFloats, kSame, 32},
+    {PwOp::kAtan, kPwFloats, kSame, 32},
+    {PwOp::kSinh, kPwFloats, kSame, 32},
+    {PwOp::kCosh, kPwFloats, kSame, 32},
+    {PwOp::kAtan2, kPwFloats, kSame, 48},
 };
 static_assert(std::size(kTable) == static_cast<size_t>(PwOp::kCount));
 

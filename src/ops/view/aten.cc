@@ -158,6 +158,11 @@ Values View(AtenCall& c) {
   return {c.ok() ? c.Reshape(x, ResolveSizes(c, x, std::move(sizes))) : x};
 }
 
+Values ViewAs(AtenCall& c) {
+  ValueId x = c.Tensor("self"), other = c.Tensor("other");
+  return {c.ok() ? c.Reshape(x, ResolveSizes(c, x, c.DimsOf(other))) : x};
+}
+
 Values Flatten(AtenCall& c) {
   ValueId x = c.Tensor("self");
   const int64_t rank = c.Rank(x);
@@ -238,6 +243,27 @@ Values Permute(AtenCall& c) {
   ValueId x = c.Tensor("self");
   std::vector<int64_t> perm;
   for (int64_t d : c.IntsOr("dims", {})) perm.push_back(c.WrapAxis(d, c.Rank(x)));
+  return {c.ok() ? c.Permute(x, std::move(perm)) : x};
+}
+
+Values MoveDim(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  const int64_t rank = c.Rank(x);
+  const std::vector<int64_t> from = c.IntsOr("source", {}), to = c.IntsOr("destination", {});
+  if (from.size() != to.size()) c.Fail(InvalidArgument("as many sources as destinations"));
+  std::vector<int64_t> perm(static_cast<size_t>(rank), -1);
+  std::vector<bool> moved(static_cast<size_t>(rank), false);
+  for (size_t i = 0; c.ok() && rank > 0 && i < from.size(); ++i) {
+    const int64_t source = c.WrapAxis(from[i], rank);
+    perm[static_cast<size_t>(c.WrapAxis(to[i], rank))] = source;
+    moved[static_cast<size_t>(source)] = true;
+  }
+  int64_t next = 0;  // the others keep their order
+  for (int64_t& p : perm) {
+    if (p >= 0) continue;
+    while (moved[static_cast<size_t>(next)]) ++next;
+    p = next++;
+  }
   return {c.ok() ? c.Permute(x, std::move(perm)) : x};
 }
 
@@ -343,6 +369,9 @@ const AtenForm kForms[] = {
     {"aten._unsafe_view.default", View, kAliases},
     {"aten._reshape_alias.default", View, kAliases},
     {"aten.flatten.using_ints", Flatten, kAliases},
+    {"aten.ravel.default", Flatten, kAliases},
+    {"aten.view_as.default", ViewAs, kAliases},
+    {"aten.reshape_as.default", ViewAs, kAliases},
     {"aten.unflatten.int", Unflatten, kAliases},
     {"aten.unsqueeze.default", Unsqueeze, kAliases},
     {"aten.unsqueeze_copy.default", Unsqueeze},
@@ -356,6 +385,8 @@ const AtenForm kForms[] = {
     {"aten.expand_as.default", ExpandAs, kAliases},
     {"aten.permute.default", Permute, kAliases},
     {"aten.permute_copy.default", Permute},
+    {"aten.movedim.int", MoveDim, kAliases},
+    {"aten.movedim.intlist", MoveDim, kAliases},
     {"aten.transpose.int", Transpose, kAliases},
     {"aten.transpose_copy.int", Transpose},
     {"aten.swapaxes.default", Transpose, kAliases},

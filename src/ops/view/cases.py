@@ -4,6 +4,7 @@
 view of an input, with no op in between.
 """
 
+import torch
 from liveshape.testing import RAW_AND_DECOMPOSED, Case, f32, i64, over, variants
 from torch import nn
 
@@ -63,7 +64,8 @@ class Selects(nn.Module):
 class Permuted(nn.Module):
     def forward(self, x):
         y = x.permute(2, 0, 1)
-        return y, y + 1, x.mT.contiguous(), x.transpose(0, 1).sum(-1), y.flatten(1)
+        moved = x.movedim(0, -1), x.movedim((0, 1), (2, 0)), x.ravel(), (x * 2).view_as(x)
+        return *moved, y, y + 1, x.mT.contiguous(), x.transpose(0, 1).sum(-1), y.flatten(1)
 
 
 class Expanded(nn.Module):
@@ -84,7 +86,8 @@ class Splits(nn.Module):
         a, b, c = x.split([2, 3, 4], dim=-1)
         d, e = x.chunk(2, dim=-1)
         p, q, r = x[:, :3].unbind(-1)
-        return a + 1, b, c * 2, d, e, p + q * r
+        each = (*x.split(4, dim=-1), *x.chunk(4, dim=-1), *torch.stack((x, -x)).unbind())
+        return a + 1, b, c * 2, d, e, p + q * r, *each
 
 
 class Repeats(nn.Module):
@@ -148,22 +151,39 @@ CASES = [
         ),
         decompose=RAW_AND_DECOMPOSED,
     ),
-    Case("select", Selects, {"x": f32("S", 5)}, S32, over(S=[32, 3, 1]), covers="G2"),
+    *variants(
+        Case("select", Selects, {"x": f32("S", 5)}, S32, over(S=[32, 3, 1]), covers="G2 N"),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
     *variants(
         Case("permute", Permuted, {"x": f32("B", "S", 5)}, BS, SWEEP, covers="G2"),
         decompose=RAW_AND_DECOMPOSED,
     ),
-    Case(
-        "expand",
-        Expanded,
-        {"x": f32(1, 5), "like": f32("S", 5)},
-        {"S": (0, 12)},
-        over(S=[12, 1, 0]),
-        covers="G2",
+    *variants(
+        Case(
+            "expand",
+            Expanded,
+            {"x": f32(1, 5), "like": f32("S", 5)},
+            {"S": (0, 12)},
+            over(S=[12, 1, 0]),
+            covers="G2",
+        ),
+        decompose=RAW_AND_DECOMPOSED,
     ),
-    Case("squeeze", Squeezed, {"x": f32("S", 3)}, {"S": (0, 12)}, over(S=[12, 1, 0])),
-    Case("split", Splits, {"x": f32("S", 9)}, {"S": (0, 12)}, over(S=[12, 1, 0])),
-    Case("repeat", Repeats, {"x": f32("S", 3)}, {"S": (0, 12)}, over(S=[12, 1, 0]), covers="G2"),
+    *variants(
+        Case("squeeze", Squeezed, {"x": f32("S", 3)}, {"S": (0, 12)}, over(S=[12, 1, 0])),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
+    *variants(
+        Case("split", Splits, {"x": f32("S", 9)}, {"S": (0, 12)}, over(S=[12, 1, 0])),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
+    *variants(
+        Case(
+            "repeat", Repeats, {"x": f32("S", 3)}, {"S": (0, 12)}, over(S=[12, 1, 0]), covers="G2"
+        ),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
     Case(
         "rank6",
         Rank6,

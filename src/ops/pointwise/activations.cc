@@ -1,0 +1,166 @@
+// Activation functions: torch's own formulas. What is more than an instruction is computed in f32 where the
+// tensor is f16 or bf16 and rounded once, as torch does.
+#include "ops/aten.h"
+
+#include "ops/forms.h"
+#include "ops/ops.h"
+
+namespace liveshape::ops {
+namespace {
+
+using Values = std::vector<ValueId>;
+
+template <PwOp op>
+Values Unary(AtenCall& c) {
+  return {c.Unary(op, c.Tensor("self"))};
+}
+
+// The arithmetic of formulas, on tensors and numbers.
+struct Formula {
+  AtenCall& c;
+  ValueId x;
+  DType dtype;
+
+  using Operand = AtenCall::Operand;
+  explicit Formula(AtenCall& call) : c(call), x(c.Tensor("self")), dtype(c.TypeOf(x)) {
+    if (dtype == DType::kF16 || dtype == DType::kBF16) x = c.Cast(x, DType::kF32);
+  }
+  Operand To(ValueId v) const { return c.Of(v); }
+  Operand To(double v) const { return c.Number(v); }
+  template <typename A, typename B>
+  ValueId Do(PwOp op, A a, B b) const {
+    return c.Binary(op, To(a), To(b));
+  }
+  ValueId Do(PwOp op, ValueId a) const { return c.Unary(op, a); }
+  template <typename A, typename B>
+  ValueId Where(ValueId condition, A a, B b) const {
+    const DType t = c.TypeOf(x);
+    return c.Pointwise(PwOp::kWhere, {c.Of(condition), To(a), To(b)}, t, t);
+  }
+  ValueId Clamp(double low, double high) const {
+    return Do(PwOp::kMin, Do(PwOp::kMax, x, low), high);
+  }
+  Values Result(ValueId y) const { return {c.Cast(y, dtype)}; }
+};
+
+Values Gelu(AtenCall& c) {
+  const bool tanh = c.StringOr("approximate", "none") == "tanh";
+  return {c.Unary(tanh ? PwOp::kGeluTanh : PwOp::kGelu, c.Tensor("self"))};
+}
+
+Values Relu6(AtenCall& c) {
+  Formula f(c);
+  return f.Result(f.Clamp(0, 6));
+}
+
+Values HardTanh(AtenCall& c) {
+  Formula f(c);
+  const double low = c.NumberOr("min_val", -1), high = c.NumberOr("max_val", 1);
+  return f.Result(f.Clamp(low, high));
+}
+
+Values LeakyRelu(AtenCall& c) {
+  Formula f(c);
+  const double slope = c.NumberOr("negative_slope", 0.01);
+  return f.Result(f.Where(f.Do(PwOp::kGt, f.x, 0.0), f.x, f.Do(PwOp::kMul, f.x, slope)));
+}
+
+// x > 0 ? x * positive : expm1(x * inner) * negative
+Values Elu(const Formula& f, double positive, double inner, double negative) {
+  ValueId below = f.Do(PwOp::kMul, f.Do(PwOp::kExpm1, f.Do(PwOp::kMul, f.x, inner)), negative);
+  return f.Result(f.Where(f.Do(PwOp::kGt, f.x, 0.0), f.Do(PwOp::kMul, f.x, positive), below));
+}
+
+Values Elu(AtenCall& c) {
+  Formula f(c);
+  const double scale = c.NumberOr("scale", 1);
+  return Elu(f, scale, c.NumberOr("input_scale", 1), c.NumberOr("alpha", 1) * scale);
+}
+
+Values Selu(AtenCall& c) {
+  constexpr double kAlpha = 1.6732632423543772848170429916717;
+  constexpr double kScale = 1.0507009873554804934193349852946;
+  return Elu(Formula(c), kScale, 1, kAlpha * kScale);
+}
+
+Values Celu(AtenCall& c) {
+  Formula f(c);
+  const double alpha = c.NumberOr("alpha", 1);
+  return Elu(f, 1, 1 / alpha, alpha);
+}
+
+ValueId ClampShifted(const Formula& f) {  // min(max(x + 3, 0), 6)
+  return f.Do(PwOp::kMin, f.Do(PwOp::kMax, f.Do(PwOp::kAdd, f.x, 3.0), 0.0), 6.0);
+}
+
+Values HardSigmoid(AtenCall& c) {
+  Formula f(c);
+  return f.Result(f.Do(PwOp::kDiv, ClampShifted(f), 6.0));
+}
+
+Values HardSwish(AtenCall& c) {
+  Formula f(c);
+  return f.Result(f.Do(PwOp::kDiv, f.Do(PwOp::kMul, f.x, ClampShifted(f)), 6.0));
+}
+
+// log1p(exp(beta x)) / beta, and x itself where that says nothing more.
+ValueId SoftPlus(const Formula& f, double beta, double threshold) {
+  ValueId scaled = f.Do(PwOp::kMul, f.x, beta);
+  ValueId soft = f.Do(PwOp::kDiv, f.Do(PwOp::kLog1p, f.Do(PwOp::kExp, scaled)), beta);
+  return f.Where(f.Do(PwOp::kGt, scaled, threshold), f.x, soft);
+}
+
+Values SoftPlus(AtenCall& c) {
+  Formula f(c);
+  const double beta = c.NumberOr("beta", 1), threshold = c.NumberOr("threshold", 20);
+  return f.Result(SoftPlus(f, beta, threshold));
+}
+
+Values Mish(AtenCall& c) {
+  Formula f(c);
+  return f.Result(f.Do(PwOp::kMul, f.x, f.Do(PwOp::kTanh, SoftPlus(f, 1, 20))));
+}
+
+// min(x, 0) - log1p(exp(-|x|))
+Values LogSigmoid(AtenCall& c) {
+  Formula f(c);
+  ValueId decay = f.Do(PwOp::kExp, f.Do(PwOp::kNeg, f.Do(PwOp::kAbs, f.x)));
+  return f.Result(f.Do(PwOp::kSub, f.Do(PwOp::kMin, f.x, 0.0), f.Do(PwOp::kLog1p, decay)));
+}
+
+// The first half of a dim, gated by the second.
+Values Glu(AtenCall& c) {
+  Formula f(c);
+  const int64_t dim = c.AxisOr("dim", c.Rank(f.x), -1);
+  if (c.Rank(f.x) == 0) c.Fail(InvalidArgument("glu of a 0-d tensor"));
+  if (!c.ok()) return {f.x};
+  const Expr size = c.DimsOf(f.x)[static_cast<size_t>(dim)];
+  const Expr half = sym::FloorDiv(size, c.table().Int(2));
+  ValueId gate = f.Do(PwOp::kSigmoid, c.Slice(f.x, dim, half, half));
+  return f.Result(f.Do(PwOp::kMul, c.Slice(f.x, dim, c.table().Int(0), half), gate));
+}
+
+const AtenForm kForms[] = {
+    {"aten.sigmoid.default", Unary<PwOp::kSigmoid>},
+    {"aten.silu.default", Unary<PwOp::kSilu>},
+    {"aten.relu.default", Unary<PwOp::kRelu>},
+    {"aten.gelu.default", Gelu},
+    {"aten.relu6.default", Relu6},
+    {"aten.hardtanh.default", HardTanh},
+    {"aten.leaky_relu.default", LeakyRelu},
+    {"aten.elu.default", Elu},
+    {"aten.selu.default", Selu},
+    {"aten.celu.default", Celu},
+    {"aten.hardsigmoid.default", HardSigmoid},
+    {"aten.hardswish.default", HardSwish},
+    {"aten.softplus.default", SoftPlus},
+    {"aten.mish.default", Mish},
+    {"aten.log_sigmoid.default", LogSigmoid},
+    {"aten.glu.default", Glu},
+};
+
+}  // namespace
+
+LS_DEFINE_FORMS(Activation, kForms)
+
+}  // namespace liveshape::ops
