@@ -131,8 +131,9 @@ class ArtifactJson {
       json_.Object([&] {
         json_.Field("name", constant.name).Field("dtype", Name(constant.dtype));
         Dims(constant.dims);
-        json_.Field("bytes", constant.data.size())
-            .Field("layout", static_cast<int>(constant.layout));
+        json_.Field("bytes", constant.data.size());
+        json_.Field("encoding", ir::Name(constant.encoding))
+            .Field("layout", ir::Name(constant.layout));
         json_.Field("external", constant.external).Field("value", constant.value);
       });
   }

@@ -11,6 +11,7 @@ namespace liveshape::cli {
 struct CompileOptions {
   std::string input, output;
   std::vector<std::string> bounds, mins, statics;  // "S=4096"
+  std::string quant;                               // "q8", "q4", or empty
   bool json = false;
 };
 int RunCompile(const CompileOptions& options);

@@ -15,6 +15,7 @@
 
 #include "base/status.h"
 #include "ir/graph.h"
+#include "passes/passes.h"
 
 namespace liveshape {
 
@@ -24,6 +25,7 @@ struct CompileRequest {
   std::map<std::string, int64_t> mins;    // --min
   std::map<std::string, int64_t>
       statics;  // --static: narrows the range to a point after all passes
+  ir::Encoding quantise = ir::Encoding::kPlain;  // --quant: of weights of linear and embedding
   std::function<void(std::string_view pass, double ms)> progress;
   // Set by CompileFile: bytes of the input that will not be read again.
   std::function<void(std::span<const std::byte>)> forget = {};
@@ -37,6 +39,7 @@ struct CompileReport {
     std::string note;
   };
   std::vector<Symbol> symbols;
+  std::vector<passes::QuantisedWeight> quantised;
   std::vector<std::string> specialised;  // dims that torch fixed
   std::vector<std::string> warnings;
   std::vector<std::pair<std::string, double>> pass_ms;

@@ -59,6 +59,10 @@ struct OpDef {
   // then writes only what changes (index_put into a KV cache). -1: never.
   int in_place_input = -1;
 
+  // This input may be a packed constant (Constant::packed): kernels read every layout and encoding of it by
+  // row. -1: none. Everything else reads dense elements, and ir::Verify refuses a packed constant there.
+  int packed_input = -1;
+
   Cost (*cost)(const InferContext& context,
                const TensorType& output) = nullptr;  // null: bytes only
 };

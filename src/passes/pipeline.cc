@@ -23,6 +23,7 @@ std::span<const Pass> Pipeline() {
       {"eliminate common subexpressions", EliminateCommonSubexpressions},
       {"fuse pointwise", FusePointwise},
       {"eliminate dead code", EliminateDeadCode},
+      {"quantise weights", QuantiseWeights},
       {"pack weights", PackWeights},
   };
   return kPipeline;

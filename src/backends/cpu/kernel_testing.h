@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "backends/cpu/kernel.h"
-#include "backends/cpu/simd/half.h"
+#include "base/half.h"
 #include "backends/cpu/simd/isa.h"
 
 namespace liveshape::cpu::testing {

@@ -25,7 +25,7 @@ const AtenForm kForms[] = {{"aten.embedding.default", Embedding}};
 
 }  // namespace
 
-const ir::OpDef kEmbedding = {.name = "embedding", .infer = Infer};
+const ir::OpDef kEmbedding = {.name = "embedding", .infer = Infer, .packed_input = 0};
 LS_DEFINE_FORMS(Embedding, kForms)
 
 }  // namespace liveshape::ops

@@ -74,7 +74,7 @@ const AtenForm kForms[] = {
 
 }  // namespace
 
-const ir::OpDef kLinear = {.name = "linear", .infer = Infer, .cost = CostOf};
+const ir::OpDef kLinear = {.name = "linear", .infer = Infer, .packed_input = 1, .cost = CostOf};
 LS_DEFINE_FORMS(Linear, kForms)
 
 }  // namespace liveshape::ops

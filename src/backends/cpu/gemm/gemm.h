@@ -15,7 +15,7 @@
 #include <cstdint>
 
 #include "base/thread_pool.h"
-#include "ir/dtype.h"
+#include "ir/graph.h"
 
 namespace liveshape::cpu {
 
@@ -29,13 +29,18 @@ struct GemmLeft {
   int64_t k_stride = 1;
 };
 
-// B [k, n]: panels of ConstantLayout::kPanel16 (of the [n, k] weight), or any strides.
+// B [k, n]: panels of ConstantLayout::kPanel16 (of the [n, k] weight), quantised or not, or any strides.
 struct GemmRight {
   const std::byte* data = nullptr;
   DType dtype = DType::kF32;
   bool panels = false;
+  ir::Encoding encoding = ir::Encoding::kPlain;  // of panels; if it is another, dtype says nothing
   int64_t k_stride = 0;
   int64_t n_stride = 1;
+
+  bool quantised() const { return encoding != ir::Encoding::kPlain; }
+  // What the inner kernel reads as it lies, without a widened copy of a block.
+  bool f32_panels() const { return panels && !quantised() && dtype == DType::kF32; }
 };
 
 struct GemmCall {
