@@ -95,7 +95,7 @@ GemmTime TimeGemm(int64_t m, int64_t n, int64_t k, ThreadPool& pool, DType dtype
             .dims = &call.m,
             .strides = &call.k,
             .k_stride = 1};
-  call.b = {.data = reinterpret_cast<const std::byte*>(b.data()), 
+  call.b = {.data = reinterpret_cast<const std::byte*>(b.data()),
             .dtype = dtype,
             .panels = true,
             .encoding = encoding};

@@ -34,7 +34,14 @@ from liveshape.symbols import user_inputs
 
 ROOT = Path(__file__).resolve().parents[2]
 EXPORTS = ROOT / "build" / "exports"
-MAKERS = ("golden", "program", "quantise", "save", "symbols", "testing")  # what an export depends on
+MAKERS = (
+    "golden",
+    "program",
+    "quantise",
+    "save",
+    "symbols",
+    "testing",
+)  # what an export depends on
 
 
 @dataclass(frozen=True)

@@ -50,8 +50,9 @@ QuantisedTotal Total(const CompileReport& report) {
 
 void PrintQuantised(const CompileOptions& options, const CompileReport& report) {
   if (report.quantised.empty()) {
-    fmt::print("{}: nothing was quantised: no constant matrix is read by linear or embedding alone\n",
-               options.quant);
+    fmt::print(
+        "{}: nothing was quantised: no constant matrix is read by linear or embedding alone\n",
+        options.quant);
     return;
   }
   const QuantisedTotal total = Total(report);
@@ -133,8 +134,7 @@ Status Compile(const CompileOptions& options) {
   LS_ASSIGN_OR_RETURN(request.mins, ReadAssignments("--min", options.mins));
   LS_ASSIGN_OR_RETURN(request.statics, ReadAssignments("--static", options.statics));
   if (!options.quant.empty())
-    request.quantise =
-        options.quant == "q8" ? ir::Encoding::kQ8SymG32 : ir::Encoding::kQ4SymG32;
+    request.quantise = options.quant == "q8" ? ir::Encoding::kQ8SymG32 : ir::Encoding::kQ4SymG32;
   request.progress = [](std::string_view pass, double ms) {
     fmt::print(stderr, "{:>10.1f} ms  {}\n", ms, pass);
   };

@@ -117,9 +117,7 @@ struct Constant {
   ValueId value = kNoValue;
 
   // Not dense elements of its dtype: read only through an input that its op declares as packed_input.
-  bool packed() const {
-    return encoding != Encoding::kPlain || layout != ConstantLayout::kPlain;
-  }
+  bool packed() const { return encoding != Encoding::kPlain || layout != ConstantLayout::kPlain; }
 };
 
 // Bytes that a constant's data must have in its encoding and layout; none if it cannot be stored so (kPanel16

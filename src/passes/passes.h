@@ -66,6 +66,6 @@ Status RecogniseMasks(ir::Graph& graph, const PassOptions& options);
 // Last
 Status FusePointwise(ir::Graph& graph, const PassOptions& options);
 Status QuantiseWeights(ir::Graph& graph, const PassOptions& options);  // only if asked for
-Status PackWeights(ir::Graph& graph, const PassOptions& options);      // kPanel16 for linear weights
+Status PackWeights(ir::Graph& graph, const PassOptions& options);  // kPanel16 for linear weights
 
 }  // namespace liveshape::passes

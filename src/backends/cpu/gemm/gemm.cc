@@ -76,8 +76,12 @@ constexpr int64_t UnitsOf(int64_t k) {
 template <typename TB, bool kStridedB>
 void FewRowsTyped(const GemmCall& call, const GemmTask& task) {
   const RowTiles tiles(call.m);
-  const int64_t wide = WidePanels(static_cast<int>(tiles.MaxHeight()));
   // One tile reads B in its own type or at its own strides; more tiles share a widened, packed block.
+  const auto wide_of = [&](int64_t height) HWY_ATTR -> int64_t {
+    return tiles.count == 1 ? WidePanels<TB>(static_cast<int>(height))
+                            : WidePanels(static_cast<int>(height));
+  };
+  const int64_t wide = wide_of(tiles.MaxHeight());
   constexpr bool kPlain = std::is_same_v<TB, float> && !kStridedB;
   const float* rows[kFewRows];
   for (int64_t r = 0; r < call.m; ++r) {
@@ -123,7 +127,7 @@ void FewRowsTyped(const GemmCall& call, const GemmTask& task) {
         args.c = tile + tiles.Begin(t) * args.ldc;
         const int64_t height = tiles.Height(t);
         // A shorter tile goes on fewer panels than WidePanels(height) would allow: the widest common.
-        if (is_wide && WidePanels(static_cast<int>(height)) == panels) {
+        if (is_wide && wide_of(height) == panels) {
           (in_place ? kRowsMicro<TB, kStridedB, true>
                     : kRowsMicro<float, false, true>)[height - 1](args);
           continue;

@@ -31,9 +31,11 @@ constexpr int kMaxRows =
     12 / kVectors < 1 ? 1 : 12 / kVectors;  // 6 on AVX2, 12 on AVX-512, 3 on 128 bits
 
 // How many panels go with `rows` rows to fill the accumulators: a power of two.
+template <typename TB = float>
 constexpr int WidePanels(int rows) {
+  constexpr int kSums = kIsBlock<TB> ? 4 : 12;  // words and offsets of blocks want a register each
   int panels = 1;
-  while (2 * panels * rows * kVectors <= 12) panels *= 2;
+  while (2 * panels * rows * kVectors <= kSums) panels *= 2;
   return panels;
 }
 constexpr int kMaxPanels = WidePanels(1);
@@ -132,7 +134,8 @@ void Micro(const MicroArgs& args) {
 // [rows - 1]: the kernel for that many rows. kWide: on WidePanels(rows) panels at once, else on one.
 template <bool kPacked, typename TB, bool kStridedB, bool kWide, int... kIndex>
 constexpr std::array<MicroKernel, kMaxRows> MicroTable(std::integer_sequence<int, kIndex...>) {
-  return {&Micro < kIndex + 1, kWide ? WidePanels(kIndex + 1) : 1, kPacked, TB, kStridedB > ...};
+  return {&Micro < kIndex + 1, kWide ? WidePanels<TB>(kIndex + 1) : 1, kPacked, TB,
+          kStridedB > ...};
 }
 using RowCounts = std::make_integer_sequence<int, kMaxRows>;
 constexpr auto kPackedMicro = MicroTable<true, float, false, false>(RowCounts());
