@@ -86,7 +86,7 @@ TEST(ArtifactTest, TiedWeightsAreStoredOnceAndComeBackTied) {
   LoadInfo info;
   const auto loaded = Loaded(Serialized(*graph), &info);
   EXPECT_EQ(loaded->constants[0].data.data(), loaded->constants[1].data.data());
-  EXPECT_EQ(info.constant_bytes, 512u + 576 + 128 + 64);  // tied, cache, count
+  EXPECT_EQ(info.constant_bytes, 512u + 576 + 128 + 64);  // tied, rows, cache, count
 }
 
 TEST(ArtifactTest, ValuesThatNothingMakesAreLeftOut) {
