@@ -107,18 +107,17 @@ GemmTime TimeGemm(int64_t m, int64_t n, int64_t k, ThreadPool& pool, DType dtype
 }
 
 void Gemms(const Machine& machine, ThreadPool& pool) {
-  std::printf("\nmatmul, weights in panels\n%-28s %10s %10s %9s %9s\n", "M x N x K", "us",
+  std::printf("\nmatmul, weights in panels\n%-32s %10s %10s %9s %9s\n", "M x N x K", "us",
               "GFLOP/s", "of FMA", "of read");
   const auto line = [&](int64_t m, int64_t n, int64_t k, DType dtype = DType::kF32,
                         ir::Encoding encoding = ir::Encoding::kPlain) {
     const GemmTime t = TimeGemm(m, n, k, pool, dtype, encoding);
     const double flops = 2.0 * m * n * k / t.seconds;
     char name[64];
-    std::snprintf(name, sizeof(name), "%ld x %ld x %ld %s", m, n, k,
-                  encoding != ir::Encoding::kPlain ? ir::Name(encoding)
-                  : dtype == DType::kF32           ? ""
-                                                   : Name(dtype));
-    std::printf("%-28s %10.1f %10.1f %8.1f%% %8.1f%%\n", name, t.seconds * 1e6, flops / 1e9,
+    std::snprintf(name, sizeof(name), "%ld x %ld x %ld %s %s", m, n, k,
+                  dtype == DType::kF32 ? "" : Name(dtype),
+                  encoding == ir::Encoding::kPlain ? "" : ir::Name(encoding));
+    std::printf("%-32s %10.1f %10.1f %8.1f%% %8.1f%%\n", name, t.seconds * 1e6, flops / 1e9,
                 100 * flops / machine.flops, 100 * t.bytes / t.seconds / machine.bytes);
   };
   line(1024, 1024, 1024);
