@@ -1,9 +1,10 @@
-"""What `liveshape compile --quant q8|q4` stores, as a formula in torch: for goldens, never for the artifact.
+"""What `liveshape compile --quant q8|q4` stores, as a formula in torch: goldens are made with it.
 
-    dequantise_weights(ep, "q4")    # an ExportedProgram now computes with the weights that q4 leaves
+    dequantise_weights(ep, "q4")    # an ExportedProgram now computes with what q4 leaves
 
-Groups of 32 along K share a scale: scale = f16(max|w| / 7), q = clamp(round_half_even(w / scale), -8, 7)
-in f32 with the rounded scale, 0 where the scale is 0; a last group may be short. For q8, 127 and -128.
+Groups of 32 along K share a scale; a last group may be short. For q4, in f32,
+scale = f16(max|w| / 7), q = clamp(round_half_even(w / scale), -8, 7) with the rounded scale,
+and 0 where the scale is 0. For q8, 127 and -128.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def dequantised(weight: torch.Tensor, quant: str, dim: int = -1) -> torch.Tensor
 
 
 def quantised_weights(ep: Any) -> dict[str, int]:
-    """Name in the state dict -> the dim that is K, of every matrix that linear and embedding read."""
+    """Name in the state dict -> the dim that is K, of what linear and embedding read."""
     signature = ep.graph_signature
     names = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
     found = {}

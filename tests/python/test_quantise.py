@@ -1,4 +1,4 @@
-"""compile --quant where there is nothing to quantise, or what cannot be; the formula on known numbers."""
+"""compile --quant of nothing, and of what has no scale; the formula on known numbers."""
 
 import os
 import subprocess

@@ -28,7 +28,7 @@ class Tied(nn.Module):
 
 
 class Corners(nn.Module):
-    """Weights at the corners of the formula: the rows come out as they were quantised, to the bit."""
+    """Weights at the corners of the formula: rows come out as they were quantised, to the bit."""
 
     def __init__(self, most):
         super().__init__()
