@@ -19,6 +19,7 @@
 #include "backends/cpu/simd/isa.h"
 #include "ops/attention/cpu_block.h"
 #include "ops/linear/panel.h"
+#include "ops/linear/quantised.h"
 #include "ops/ops.h"
 #include "ops/window.h"
 
@@ -83,11 +84,14 @@ struct GemmTime {
   double bytes;  // of B
 };
 
-GemmTime TimeGemm(int64_t m, int64_t n, int64_t k, ThreadPool& pool, DType dtype = DType::kF32) {
+GemmTime TimeGemm(int64_t m, int64_t n, int64_t k, ThreadPool& pool, DType dtype,
+                  ir::Encoding encoding) {
   const std::vector<float> a = Random(m * k);
-  const int64_t b_bytes = ops::Panel16Bytes(n, k, dtype);
+  const bool quantised = encoding != ir::Encoding::kPlain;
+  const int64_t b_bytes =
+      quantised ? ops::QuantisedBytes(encoding, n, k) : ops::Panel16Bytes(n, k, dtype);
   std::vector<float> b(b_bytes / 4), c(m * n);
-  if (dtype == DType::kF32) b = Random(b_bytes / 4);
+  if (dtype == DType::kF32 && !quantised) b = Random(b_bytes / 4);
   GemmCall call;
   call.m = m, call.n = n, call.k = k;
   call.a = {.data = reinterpret_cast<const std::byte*>(a.data()),
@@ -96,7 +100,10 @@ GemmTime TimeGemm(int64_t m, int64_t n, int64_t k, ThreadPool& pool, DType dtype
             .dims = &call.m,
             .strides = &call.k,
             .k_stride = 1};
-  call.b = {.data = reinterpret_cast<const std::byte*>(b.data()), .dtype = dtype, .panels = true};
+  call.b = {.data = reinterpret_cast<const std::byte*>(b.data()),
+            .dtype = dtype,
+            .panels = true,
+            .encoding = encoding};
   call.c = reinterpret_cast<std::byte*>(c.data());
   call.c_dtype = dtype;
   std::vector<float> scratch(GemmScratchBytes(call, pool.size()) / 4 + 16);
@@ -105,17 +112,17 @@ GemmTime TimeGemm(int64_t m, int64_t n, int64_t k, ThreadPool& pool, DType dtype
 }
 
 void Gemms(const Machine& machine, ThreadPool& pool) {
-  std::printf("\nmatmul, weights in panels\n%-28s %10s %10s %9s %9s\n", "M x N x K", "us",
+  std::printf("\nmatmul, weights in panels\n%-32s %10s %10s %9s %9s\n", "M x N x K", "us",
               "GFLOP/s", "of FMA", "of read");
-  const auto line = [&](int64_t m, int64_t n, int64_t k, DType dtype = DType::kF32) {
-    const GemmTime t = TimeGemm(m, n, k, pool, dtype);
+  const auto line = [&](int64_t m, int64_t n, int64_t k, DType dtype = DType::kF32,
+                        ir::Encoding encoding = ir::Encoding::kPlain) {
+    const GemmTime t = TimeGemm(m, n, k, pool, dtype, encoding);
     const double flops = 2.0 * m * n * k / t.seconds;
     char name[64];
-    std::snprintf(name, sizeof(name), "%ld x %ld x %ld %s", m, n, k,
-                  dtype == DType::kF32   ? ""
-                  : dtype == DType::kF16 ? "f16"
-                                         : "bf16");
-    std::printf("%-28s %10.1f %10.1f %8.1f%% %8.1f%%\n", name, t.seconds * 1e6, flops / 1e9,
+    std::snprintf(name, sizeof(name), "%ld x %ld x %ld %s %s", m, n, k,
+                  dtype == DType::kF32 ? "" : Name(dtype),
+                  encoding == ir::Encoding::kPlain ? "" : ir::Name(encoding));
+    std::printf("%-32s %10.1f %10.1f %8.1f%% %8.1f%%\n", name, t.seconds * 1e6, flops / 1e9,
                 100 * flops / machine.flops, 100 * t.bytes / t.seconds / machine.bytes);
   };
   line(1024, 1024, 1024);
@@ -128,6 +135,13 @@ void Gemms(const Machine& machine, ThreadPool& pool) {
   line(1, 8192, 8192, DType::kBF16);
   for (int64_t m : {2, 4, 8, 16}) line(m, 8192, 8192);
   line(4, 8192, 8192, DType::kBF16);
+  for (ir::Encoding encoding : {ir::Encoding::kQ8SymG32, ir::Encoding::kQ4SymG32}) {
+    for (int64_t m : {1, 2, 4, 8, 16}) line(m, 8192, 8192, DType::kF32, encoding);
+    line(1, 4096, 4096, DType::kF32, encoding);
+    line(1, 8192, 8192, DType::kBF16, encoding);
+    line(512, 4096, 1024, DType::kF32, encoding);
+    line(1024, 1024, 1024, DType::kF32, encoding);
+  }
   std::printf("sweep of M\n");
   for (int64_t m : {1,  2,  3,  4,  5,  6,  7,  8,  9,  10,  11,  12,  13,  14,  15,  16,  17,
                     18, 20, 24, 31, 32, 33, 48, 64, 96, 128, 144, 145, 192, 256, 289, 384, 512}) {

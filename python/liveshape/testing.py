@@ -28,12 +28,20 @@ import torch
 from torch.utils import _pytree as pytree
 
 from liveshape.golden import TOLERANCE, Maker, Point, write_goldens
+from liveshape.quantise import dequantise_weights
 from liveshape.save import save
 from liveshape.symbols import user_inputs
 
 ROOT = Path(__file__).resolve().parents[2]
 EXPORTS = ROOT / "build" / "exports"
-MAKERS = ("golden", "program", "save", "symbols", "testing")  # what an export depends on
+MAKERS = (
+    "golden",
+    "program",
+    "quantise",
+    "save",
+    "symbols",
+    "testing",
+)  # what an export depends on
 
 
 @dataclass(frozen=True)
@@ -128,6 +136,7 @@ class Case:
     names: Any = None  # Dim names, with `export`
     example: Point = field(default_factory=dict)  # sizes at export; primes unless told
     compile_args: tuple[str, ...] = ()  # further flags of `liveshape compile`
+    quant: str = ""  # compile --quant; goldens are those of the dequantised weights
     eager: bool = True  # the module itself, run by torch, is valid at every point of the sweep
     source: str = ""  # the file it came from; set by `collect`
 
@@ -170,7 +179,8 @@ class Case:
         """Flags of `liveshape compile`. A hint exports with a minimum of 2, whatever was asked."""
         low = {name: bounds[0] for name, bounds in self.dims.items()} if self.hints else {}
         flags = [flag for n, m in low.items() if m < 2 for flag in ("--min", f"{n}={m}")]
-        return [*flags, *self.compile_args]
+        quant = ["--quant", self.quant] if self.quant else []
+        return [*flags, *quant, *self.compile_args]
 
     def example_sizes(self) -> Point:
         """Distinct primes, so that no size equals another, or a constant, by chance."""
@@ -243,8 +253,13 @@ def prepare(case: Case) -> Path:
     ep, names = case.exported()
     save(ep, folder / "model.pt2", names=names)
     ints, tolerance = case.ranges(ep), case.tolerance
+    answers = folder / "model.pt2"
+    if case.quant:
+        answers = folder / "dequantised.pt2"
+        dequantise_weights(ep, case.quant)
+        save(ep, answers, names=names)
     write_goldens(
-        folder / "model.pt2",
+        answers,
         case.sweep,
         folder / "golden",
         make=case.make,

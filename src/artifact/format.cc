@@ -68,6 +68,9 @@ static_assert(Same(fbs::DType::MAX, kDTypeCount - 1) && Same(fbs::DType::F16, DT
               Same(fbs::DType::I16, DType::kI16) && Same(fbs::DType::I8, DType::kI8) &&
               Same(fbs::DType::U8, DType::kU8) && Same(fbs::DType::Bool, DType::kBool));
 static_assert(Same(fbs::Encoding::Plain, ir::Encoding::kPlain) &&
+              Same(fbs::Encoding::Q8SymG32, ir::Encoding::kQ8SymG32) &&
+              Same(fbs::Encoding::Q4SymG32, ir::Encoding::kQ4SymG32) &&
+              Same(fbs::Encoding::MAX, ir::Encoding::kQ4SymG32) &&
               Same(fbs::Layout::Plain, ir::ConstantLayout::kPlain) &&
               Same(fbs::Layout::Panel16, ir::ConstantLayout::kPanel16));
 static_assert(Same(fbs::PwOp::MAX,

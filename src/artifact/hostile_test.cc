@@ -162,6 +162,18 @@ TEST(HostileArtifactTest, WrongContentsAreRefusedByName) {
   graph = SampleGraph();
   graph->constants[2].layout = ir::ConstantLayout::kPanel16;
   ExpectRefused(*graph, "constant 2: is external");
+
+  graph = SampleGraph();
+  graph->constants[2].encoding = ir::Encoding::kQ8SymG32;
+  ExpectRefused(*graph, "constant 2: is external");
+
+  graph = SampleGraph();
+  graph->constants[0].encoding = ir::Encoding::kQ8SymG32;
+  ExpectRefused(*graph, "constant `head.weight` [5, 8] has 512 bytes, expected 544");
+
+  graph = SampleGraph();
+  graph->constants[0].encoding = static_cast<ir::Encoding>(3);
+  ExpectRefused(*graph, "has encoding 3 and layout 1, of which one does not exist");
 }
 
 TEST(HostileArtifactTest, ExpressionsBeyondTheLimitsAreNotWritten) {

@@ -72,6 +72,13 @@ std::unique_ptr<ir::Graph> SampleGraph() {
       graph->AddConstant({.name = "scale", .dims = {8}, .external = "given.scale"});
   graph->AddConstant({.name = "empty", .dtype = DType::kBF16, .dims = {0, 3}});
 
+  const ValueId rows = graph->AddConstant({.name = "rows.weight",
+                                           .dims = {3, 40},
+                                           .encoding = ir::Encoding::kQ4SymG32,
+                                           .layout = ir::ConstantLayout::kPanel16,
+                                           .data = store.Take(2 * 288),
+                                           .owner = store.bytes});
+
   const ValueId cache = graph->AddState(
       {.name = "cache", .dims = {4, 8}, .initial = store.Take(4 * 4 * 8), .owner = store.bytes});
   graph->AddState({.name = "count",
@@ -112,10 +119,13 @@ std::unique_ptr<ir::Graph> SampleGraph() {
                ->AddNode(ops::kItem, {graph->states[1].value},
                          {{"symbol", static_cast<int64_t>(born.symbol())}}, "born")
                .ok());
+  const ValueId embedded = node(ops::kEmbedding, {rows, ids}, {}, "embedded");
+
   graph->outputs = {{.name = "soft", .value = soft},
                     {.name = "x_again", .value = x},
                     {.name = "twice", .scalar = 2 * s},
-                    {.name = "soft_again", .value = soft}};
+                    {.name = "soft_again", .value = soft},
+                    {.name = "embedded", .value = embedded}};
   graph->host_values = {
       {.symbol = pos.symbol(), .index = 1, .element = i(0)},
       {.symbol = pos.symbol(), .source = ir::Origin::kState, .index = 1, .element = Mod(s, i(1))}};

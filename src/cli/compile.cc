@@ -37,6 +37,29 @@ std::string OpCounts(const CompileReport& report) {
   return fmt::format("{}", fmt::join(counts, ", "));
 }
 
+struct QuantisedTotal { size_t before = 0, after = 0; };
+
+QuantisedTotal Total(const CompileReport& report) {
+  QuantisedTotal total;
+  for (const passes::QuantisedWeight& weight : report.quantised) {
+    total.before += weight.bytes_before;
+    total.after += weight.bytes_after;
+  }
+  return total;
+}
+
+void PrintQuantised(const CompileOptions& options, const CompileReport& report) {
+  if (report.quantised.empty()) {
+    fmt::print(
+        "{}: nothing was quantised: no constant matrix is read by linear or embedding alone\n",
+        options.quant);
+    return;
+  }
+  const QuantisedTotal total = Total(report);
+  fmt::print("{}: {} weights, {:.2f} -> {:.2f} MB\n", options.quant, report.quantised.size(),
+             static_cast<double>(total.before) / 1e6, static_cast<double>(total.after) / 1e6);
+}
+
 void PrintText(const CompileOptions& options, const CompileReport& report) {
   if (report.symbols.empty()) {
     fmt::print("no symbols: every size is static\n");
@@ -50,6 +73,7 @@ void PrintText(const CompileOptions& options, const CompileReport& report) {
   }
   for (const std::string& dim : report.specialised) fmt::print("fixed by torch: {}\n", dim);
   for (const std::string& name : report.externals) fmt::print("external: {}\n", name);
+  if (!options.quant.empty()) PrintQuantised(options, report);
   fmt::print("{}: {} nodes ({}), {:.1f} MB of constants, {:.2f} s\n", options.output, report.nodes,
              OpCounts(report), static_cast<double>(report.constant_bytes) / 1e6, report.seconds);
   std::fflush(stdout);
@@ -77,6 +101,20 @@ void PrintJson(const CompileOptions& options, const CompileReport& report) {
     strings("specialised", report.specialised);
     strings("externals", report.externals);
     strings("warnings", report.warnings);
+    if (!options.quant.empty())
+      json.Key("quantised").Object([&] {
+        const QuantisedTotal total = Total(report);
+        json.Field("encoding", options.quant);
+        json.Field("bytes_before", total.before).Field("bytes_after", total.after);
+        json.Key("weights").Array([&] {
+          for (const passes::QuantisedWeight& weight : report.quantised)
+            json.Object([&] {
+              json.Field("name", weight.name);
+              json.Field("bytes_before", weight.bytes_before)
+                  .Field("bytes_after", weight.bytes_after);
+            });
+        });
+      });
     json.Key("passes").Array([&] {
       for (const auto& [pass, ms] : report.pass_ms)
         json.Object([&] { json.Field("name", pass).Field("ms", ms); });
@@ -98,6 +136,8 @@ Status Compile(const CompileOptions& options) {
   LS_ASSIGN_OR_RETURN(request.mins, ReadAssignments("--min", options.mins));
   LS_ASSIGN_OR_RETURN(request.statics, ReadAssignments("--static", options.statics));
   request.externals = options.externals;
+  if (!options.quant.empty())
+    request.quantise = options.quant == "q8" ? ir::Encoding::kQ8SymG32 : ir::Encoding::kQ4SymG32;
   request.progress = [](std::string_view pass, double ms) {
     fmt::print(stderr, "{:>10.1f} ms  {}\n", ms, pass);
   };

@@ -137,9 +137,8 @@ class ArtifactJson {
       json_.Object([&] {
         json_.Field("name", constant.name).Field("dtype", Name(constant.dtype));
         Dims(constant.dims);
-        json_.Field("encoding",
-                    fbs::EnumNameEncoding(static_cast<fbs::Encoding>(constant.encoding)));
-        json_.Field("layout", fbs::EnumNameLayout(static_cast<fbs::Layout>(constant.layout)));
+        json_.Field("encoding", ir::Name(constant.encoding))
+            .Field("layout", ir::Name(constant.layout));
         json_.Field("bytes", ir::StoredBytes(constant).value_or(0));
         json_.Field("external", constant.external).Field("value", constant.value);
       });

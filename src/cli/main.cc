@@ -18,6 +18,7 @@ constexpr const char* kCompileHelp = R"(Examples:
   liveshape compile model.pt2 -o model.live --bound S=4096 --min S=1   # S: a Dim, s43, or input_ids.1
   liveshape compile model.pt2 -o model.live --static B=1 --json
   liveshape compile model.pt2 -o model.live --external 'lm_head.*'     # given at load: run --constant
+  liveshape compile model.pt2 -o model.live --quant q4                 # docs/quantisation.md
 --bound sets a missing bound or lowers one; it never raises the exported range.)";
 
 constexpr const char* kRunHelp = R"(Examples:
@@ -135,6 +136,10 @@ void Define(CLI::App& app, AllOptions& o) {
           "Fix a symbol to one value after all passes");
   AddList(compile, "--external", o.compile.externals, "NAME|GLOB",
           "Leave these constants out: they are given at load, by name, and not packed");
+  compile
+      ->add_option("--quant", o.compile.quant,
+                   "Store weights of linear and embedding in 8 or 4 bits: q8 or q4")
+      ->check(CLI::IsMember({"q8", "q4"}));
   AddJson(compile, o.compile.json);
   compile->footer(kCompileHelp);
 

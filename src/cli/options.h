@@ -12,6 +12,7 @@ struct CompileOptions {
   std::string input, output;
   std::vector<std::string> bounds, mins, statics;  // "S=4096"
   std::vector<std::string> externals;              // names or globs of constants
+  std::string quant;                               // "q8", "q4", or empty
   bool json = false;
 };
 int RunCompile(const CompileOptions& options);

@@ -124,6 +124,10 @@ Result<std::unique_ptr<ir::Graph>> CompileGraph(std::span<const std::byte> pt2,
   passes::PassOptions options;
   options.evaluate = EvaluateConstants;
   options.forget = request.forget;
+  options.quantise = request.quantise;
+  options.quantised = [&](const passes::QuantisedWeight& weight) {
+    report->quantised.push_back(weight);
+  };
   options.progress = [&](std::string_view pass, double ms) {
     report->pass_ms.emplace_back(pass, ms);
     if (request.progress) request.progress(pass, ms);

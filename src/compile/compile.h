@@ -15,6 +15,7 @@
 
 #include "base/status.h"
 #include "ir/graph.h"
+#include "passes/passes.h"
 
 namespace liveshape {
 
@@ -26,6 +27,7 @@ struct CompileRequest {
       statics;  // --static: narrows the range to a point after all passes
   // --external: names or globs (`lm_head.*`) of constants that the artifact shall name but not hold. Each must match.
   std::vector<std::string> externals = {};
+  ir::Encoding quantise = ir::Encoding::kPlain;  // --quant: of weights of linear and embedding
   std::function<void(std::string_view pass, double ms)> progress;
   // Set by CompileFile: bytes of the input that will not be read again.
   std::function<void(std::span<const std::byte>)> forget = {};
@@ -39,6 +41,7 @@ struct CompileReport {
     std::string note;
   };
   std::vector<Symbol> symbols;
+  std::vector<passes::QuantisedWeight> quantised;
   std::vector<std::string> specialised;  // dims that torch fixed
   std::vector<std::string> externals;    // constants to be given at load
   std::vector<std::string> warnings;

@@ -94,12 +94,16 @@ struct Output {
   Expr scalar = {};          // integer
 };
 
-// How a constant's elements are encoded and arranged; both are part of the artifact (append only).
-enum class Encoding : uint8_t { kPlain = 0 };
+// How a constant's elements are encoded and arranged; both are part of the artifact (append only). The
+// quantised ones are of matrices of a float dtype, in kPanel16 (ops/linear/quantised.h): 32 elements of a
+// row share an f16 scale.
+enum class Encoding : uint8_t { kPlain = 0, kQ8SymG32 = 1, kQ4SymG32 = 2 };
 enum class ConstantLayout : uint8_t {
   kPlain = 0,    // row-major, contiguous
   kPanel16 = 1,  // [rows/16 rounded up][cols][16], zero-padded: what the CPU's matmul streams
 };
+const char* Name(Encoding encoding);      // "plain", "q8_sym_g32", "q4_sym_g32"
+const char* Name(ConstantLayout layout);  // "plain", "panel16"
 
 // Bytes are borrowed from `owner` (a mapped file, a buffer), never copied while a graph is edited.
 struct Constant {
@@ -112,6 +116,9 @@ struct Constant {
   std::shared_ptr<const void> owner = {};
   std::string external = {};  // non-empty: given at load under this name, `data` is empty
   ValueId value = kNoValue;
+
+  // Not dense elements of its dtype: read only through an input that its op declares as packed_input.
+  bool packed() const { return encoding != Encoding::kPlain || layout != ConstantLayout::kPlain; }
 };
 
 // Bytes that a constant's data must have in its encoding and layout; none if it cannot be stored so (kPanel16

@@ -158,6 +158,25 @@ TEST_F(GraphTest, VerifyChecksStoredBytesAndStateResults) {
   graph_.constants[0].external = "given.w";
   EXPECT_TRUE(Verify(graph_).ok());
 
+  graph_.constants[0].encoding = Encoding::kQ4SymG32;
+  EXPECT_EQ(StoredBytes(graph_.constants[0]), 288u);
+  graph_.constants[0].encoding = Encoding::kQ8SymG32;
+  EXPECT_EQ(StoredBytes(graph_.constants[0]), 544u);
+  graph_.constants[0].dims = {17, 65};
+  EXPECT_EQ(StoredBytes(graph_.constants[0]), 2 * 3 * 544u);
+  for (const std::vector<int64_t>& dims :
+       {std::vector<int64_t>{5}, {5, -3}, {INT64_MAX, 3}, {int64_t{1} << 40, int64_t{1} << 40}}) {
+    graph_.constants[0].dims = dims;
+    EXPECT_FALSE(StoredBytes(graph_.constants[0]));
+  }
+  graph_.constants[0].dims = {5, 3};
+  graph_.constants[0].dtype = DType::kI32;  // no scales for integers
+  EXPECT_FALSE(StoredBytes(graph_.constants[0]));
+  graph_.constants[0].dtype = DType::kF32;
+  graph_.constants[0].layout = ConstantLayout::kPlain;  // quantised rows have no other form
+  ExpectError("cannot be stored in its layout");
+  graph_.constants[0].encoding = Encoding::kPlain;
+
   graph_.AddState({.name = "cache", .dims = {2, 2}, .initial = std::span(kBytes).first(16)});
   EXPECT_TRUE(Verify(graph_).ok());
   graph_.states[0].result = x_;

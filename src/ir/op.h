@@ -67,6 +67,11 @@ struct OpDef {
   // then writes only what changes (index_put into a KV cache). -1: never.
   int in_place_input = -1;
 
+  // This input may be a packed constant (Constant::packed), which kernels read by row; in a quantised encoding
+  // too where reads_quantised. -1: none. Everything else reads dense elements: ir::Verify refuses the rest.
+  int packed_input = -1;
+  bool reads_quantised = false;
+
   // Makes no tensor: gives the symbol of attribute `symbol` its value, the one element of input 0. Whatever
   // has that symbol in its sizes comes after it; the shape program is cut there.
   bool gives_symbol = false;

@@ -68,9 +68,24 @@ std::string NodeText(const Graph& graph, const Node& node) {
   return remark.empty() ? text : text + "   #" + remark;
 }
 
+}  // namespace
+
+const char* Name(Encoding encoding) {
+  constexpr const char* kNames[] = {"plain", "q8_sym_g32", "q4_sym_g32"};
+  return kNames[static_cast<int>(encoding)];
+}
+
+const char* Name(ConstantLayout layout) {
+  constexpr const char* kNames[] = {"plain", "panel16"};
+  return kNames[static_cast<int>(layout)];
+}
+
+namespace {
+
 std::string ConstantText(const Graph& graph, const Constant& constant) {
   std::string text = ValueText(graph, constant.value);
-  if (constant.layout == ConstantLayout::kPanel16) text += " panel16";
+  if (constant.encoding != Encoding::kPlain) text += fmt::format(" {}", Name(constant.encoding));
+  if (constant.layout != ConstantLayout::kPlain) text += fmt::format(" {}", Name(constant.layout));
   if (!constant.external.empty()) text += fmt::format(" external `{}`", constant.external);
   if (!constant.data.empty()) text += fmt::format(" {} bytes", constant.data.size());
   return text;

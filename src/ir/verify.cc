@@ -1,3 +1,4 @@
+#include <array>
 #include <limits>
 
 #include "ir/graph.h"
@@ -134,6 +135,10 @@ class Verifier {
       if (id != kNoValue && !IsDefined(id))
         return InvalidArgument("input {} is value %{}, which nothing before it makes", i, id);
       types.push_back(id == kNoValue ? nullptr : &graph_.type(id));
+      if (id == kNoValue) continue;
+      const bool packed = static_cast<int>(i) == node.op->packed_input;
+      if (!packed || (IsQuantised(id) && !node.op->reads_quantised))
+        LS_RETURN_IF_ERROR(CheckDense(id, fmt::format("input {}", i)));
     }
     for (const auto& [key, attr] : node.attrs) {
       if (const auto* exprs = std::get_if<std::vector<Expr>>(&attr))
@@ -192,6 +197,22 @@ class Verifier {
         return InvalidArgument("{} has `{}`, which nothing before it gives a value", ToString(e),
                                table_.symbols()[s].name);
     return {};
+  }
+
+  bool IsQuantised(ValueId id) const {
+    const Value& value = graph_.value(id);
+    return value.origin == Origin::kConstant &&
+           graph_.constants[value.index].encoding != Encoding::kPlain;
+  }
+
+  // A packed constant has fewer or other bytes than its dims say.
+  Status CheckDense(ValueId id, std::string_view reader) const {
+    const Value& value = graph_.value(id);
+    if (value.origin != Origin::kConstant) return {};
+    const Constant& c = graph_.constants[value.index];
+    if (!c.packed()) return {};
+    return InvalidArgument("{} reads the constant `{}` ({}, {}), which is not stored as elements",
+                           reader, c.name, Name(c.encoding), Name(c.layout));
   }
 
   // Dims may be spelled in two ways that are equal only under a guard; only a proof that they differ is
@@ -288,6 +309,8 @@ class Verifier {
       else if (!IsDefined(output.value))
         return InvalidArgument("output `{}` is value %{}, which nothing makes", output.name,
                                output.value);
+      else
+        LS_RETURN_IF_ERROR(CheckDense(output.value, fmt::format("output `{}`", output.name)));
     }
     for (const State& state : graph_.states) {
       if (!IsDefined(state.result))
@@ -297,6 +320,7 @@ class Verifier {
         return InvalidArgument("state `{}` is {}, its result %{} is {}", state.name,
                                ToString(graph_.type(state.value)), state.result,
                                ToString(graph_.type(state.result)));
+      LS_RETURN_IF_ERROR(CheckDense(state.result, fmt::format("state `{}`", state.name)));
     }
     return {};
   }
@@ -346,13 +370,21 @@ std::optional<size_t> DenseBytes(DType dtype, std::span<const int64_t> dims) {
 }
 
 std::optional<size_t> StoredBytes(const Constant& constant) {
-  if (constant.encoding != Encoding::kPlain) return {};
-  if (constant.layout == ConstantLayout::kPlain) return DenseBytes(constant.dtype, constant.dims);
-  if (constant.layout != ConstantLayout::kPanel16 || constant.dims.size() != 2) return {};
-  const int64_t rows = constant.dims[0];
-  if (rows > std::numeric_limits<int64_t>::max() - 15) return {};
-  const int64_t padded[] = {(rows + 15) / 16 * 16, constant.dims[1]};
-  return DenseBytes(constant.dtype, padded);
+  const bool quantised = constant.encoding != Encoding::kPlain;
+  if (constant.layout == ConstantLayout::kPlain)
+    return quantised ? std::nullopt : DenseBytes(constant.dtype, constant.dims);
+  if (constant.dims.size() != 2) return {};
+  const int64_t rows = constant.dims[0], cols = constant.dims[1];
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max() - 31;
+  if (rows < 0 || cols < 0 || rows > kMost || cols > kMost) return {};
+  const int64_t panels = (rows + 15) / 16, groups = (cols + 31) / 32;
+  if (!quantised) return DenseBytes(constant.dtype, std::array{panels * 16, cols});
+  if (constant.dtype != DType::kF32 && constant.dtype != DType::kF16 &&
+      constant.dtype != DType::kBF16)
+    return {};
+  const int64_t bits = constant.encoding == Encoding::kQ8SymG32 ? 8 : 4;
+  const int64_t block = 16 * (2 + 32 * bits / 8);  // a scale and 32 elements for each of 16 rows
+  return DenseBytes(DType::kU8, std::array{panels, groups, block});
 }
 
 Status Verify(const Graph& graph) { return Verifier(graph).Run(); }

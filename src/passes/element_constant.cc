@@ -88,7 +88,7 @@ std::optional<Expr> ConstantElement(sym::Table& table, const ir::Constant& c,
                                     const std::vector<Expr>& at) {
   size_t numel = 1;
   for (int64_t d : c.dims) numel *= static_cast<size_t>(d);
-  const bool plain = c.encoding == ir::Encoding::kPlain && c.layout == ir::ConstantLayout::kPlain;
+  const bool plain = !c.packed();
   if (!plain || numel == 0 || numel > kMostElements || c.data.size() != numel * SizeOf(c.dtype))
     return std::nullopt;
   if (std::optional<Expr> e = Affine(table, c, numel, at);

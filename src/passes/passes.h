@@ -12,12 +12,19 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "ir/graph.h"
 
 namespace liveshape::passes {
+
+// One weight that was quantised, and what it took.
+struct QuantisedWeight {
+  std::string name;
+  size_t bytes_before = 0, bytes_after = 0;
+};
 
 struct PassOptions {
   // Runs a graph without inputs, symbols and states and gives the bytes of each output; set by whoever
@@ -27,6 +34,9 @@ struct PassOptions {
   // Told of constant bytes that were copied and will not be read again (MappedFile::Forget).
   std::function<void(std::span<const std::byte>)> forget;
   std::function<void(std::string_view pass, double ms)> progress;
+  // What weights of linear and embedding are encoded in; kPlain: they are not. Each is told.
+  ir::Encoding quantise = ir::Encoding::kPlain;
+  std::function<void(const QuantisedWeight&)> quantised;
   bool verify_each = false;  // ir::Verify after every pass: tests
 };
 
@@ -60,7 +70,8 @@ Status FoldIntoConvolutions(ir::Graph& graph, const PassOptions& options);
 // Last
 Status MergeLinears(ir::Graph& graph, const PassOptions& options);  // those that share their input
 Status FusePointwise(ir::Graph& graph, const PassOptions& options);
+Status QuantiseWeights(ir::Graph& graph, const PassOptions& options);  // only if asked for
+Status PackWeights(ir::Graph& graph, const PassOptions& options);      // kPanel16 for products
 Status OrderByStage(ir::Graph& graph, const PassOptions& options);
-Status PackWeights(ir::Graph& graph, const PassOptions& options);  // kPanel16 for products
 
 }  // namespace liveshape::passes

@@ -26,6 +26,7 @@ std::span<const Pass> Pipeline() {
       {"merge linears", MergeLinears},
       {"fuse pointwise", FusePointwise},
       {"eliminate dead code", EliminateDeadCode},
+      {"quantise weights", QuantiseWeights},
       {"pack weights", PackWeights},
       {"order by stage", OrderByStage},
   };

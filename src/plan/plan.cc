@@ -155,7 +155,7 @@ bool Planner::PlanView(uint32_t index) {
   const ValueId in = node.inputs[0], out = node.outputs[0];
   const StorageId storage = located_[in].storage;
   if (plan_.storages[storage].place == Place::kConstant &&
-      graph_.constants[plan_.storages[storage].index].layout != ir::ConstantLayout::kPlain)
+      graph_.constants[plan_.storages[storage].index].packed())
     return false;
   const ir::TensorType* type = &graph_.type(in);
   auto layout = node.op->view({table_, node, {&type, 1}}, graph_.type(out), located_[in].layout);
@@ -168,7 +168,7 @@ bool Planner::Satisfies(ValueId value, Need need) const {
   const Located& at = located_[value];
   const StorageId storage = at.storage;
   if (plan_.storages[storage].place == Place::kConstant &&
-      graph_.constants[plan_.storages[storage].index].layout != ir::ConstantLayout::kPlain)
+      graph_.constants[plan_.storages[storage].index].packed())
     return true;  // the kernel was chosen for the layout
   const Dims& dims = graph_.type(value).dims;
   if (need == Need::kStrided || dims.empty()) return true;

@@ -82,6 +82,26 @@ def test_compile_reports(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["demo.live"]
 
 
+@pytest.mark.parametrize(("quant", "bits"), [("q8", 8), ("q4", 4)])
+def test_compile_quantises(tmp_path, quant, bits):
+    out = tmp_path / "demo.live"
+    report = cli_json("compile", PT2, "-o", out, "--quant", quant)["quantised"]
+    assert report["encoding"] == quant
+    weights = {weight["name"]: weight for weight in report["weights"]}
+    assert len(weights) == 15  # 7 a layer, and the embedding that is the output head too
+    assert report["bytes_after"] == sum(w["bytes_after"] for w in weights.values())
+    assert report["bytes_after"] * 32 == report["bytes_before"] * (bits + 0.5)  # 16 bits for 32
+    constants = {constant["name"]: constant for constant in cli_json("dump", out)["constants"]}
+    for name, weight in weights.items():
+        assert constants[name]["encoding"] == f"{quant}_sym_g32"
+        assert constants[name]["bytes"] == weight["bytes_after"]
+    assert sum(c["encoding"] != "plain" for c in constants.values()) == len(weights)
+    text = cli("compile", PT2, "-o", out, "--quant", quant).stdout
+    assert f"{quant}: 15 weights, 0.36 -> " in text
+    assert f"{quant}_sym_g32 panel16" in cli("dump", out).stdout
+    assert "q5" in cli("compile", PT2, "-o", out, "--quant", "q5", code=2).stderr
+
+
 def test_compile_refuses(tmp_path):
     out = tmp_path / "demo.live"
     cut = tmp_path / "cut.pt2"
@@ -228,7 +248,7 @@ def test_dump_json_has_everything(live):
     assert dump["inputs"][1]["scalar"] and dump["outputs"][0]["dims"] == ["B", "256"]
     embed = next(c for c in dump["constants"] if c["name"] == "embed.weight")
     assert embed["dtype"] == "f32" and embed["dims"] == [256, 64] and embed["external"] == ""
-    assert (embed["encoding"], embed["layout"], embed["bytes"]) == ("Plain", "Panel16", 65536)
+    assert (embed["encoding"], embed["layout"], embed["bytes"]) == ("plain", "panel16", 65536)
     state = dump["states"][0]
     assert state["name"].endswith("k_cache") and state["dims"] == [4, 2, 128, 16]
     assert state["dtype"] == "f32" and state["value"] != state["result"]

@@ -101,6 +101,18 @@ CASES = [
         DIMS,
         over(B=[2], S=[64, 3]),
     ),
+    *(
+        Case(
+            f"llama_tied_{quant}",
+            lambda: Logits("Llama", "sdpa", tied=True),
+            {"input_ids": IDS},
+            DIMS,
+            over(B=[2], S=[64, 3, 1]),
+            covers="I K",
+            quant=quant,
+        )
+        for quant in ("q8", "q4")
+    ),
     Case(
         "qwen3_strict",
         lambda: Logits("Qwen3", "sdpa"),

@@ -13,7 +13,9 @@ from liveshape.testing import collect, prepare
 from torch.utils import _pytree as pytree
 
 testing.threads(1)
-EAGER = [case.name for case in collect().values() if case.eager and not case.export]
+EAGER = [
+    case.name for case in collect().values() if case.eager and not case.export and not case.quant
+]
 
 
 def points(folder):

@@ -122,8 +122,10 @@ class CpuBackend : public Backend {
     view.rank = operand.rank;
     if (operand.storage != plan::kNoStorage) {
       const plan::Storage& storage = plan_->storages[operand.storage];
-      if (storage.place == plan::Place::kConstant)
+      if (storage.place == plan::Place::kConstant) {
         view.layout = graph.constants[storage.index].layout;
+        view.encoding = graph.constants[storage.index].encoding;
+      }
     }
     return view;
   }

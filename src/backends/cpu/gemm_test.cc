@@ -12,6 +12,7 @@
 #include "backends/cpu/gemm/plain.h"
 #include "backends/cpu/simd/isa.h"
 #include "ops/linear/panel.h"
+#include "ops/linear/quantised.h"
 
 namespace liveshape::cpu {
 namespace {
@@ -274,6 +275,69 @@ TEST(Gemm, RowsAreTheSameOnEveryRoute) {
       EXPECT_EQ(0, std::memcmp(some.data(), all.data(), some.size() * 4)) << m;
     }
   }
+}
+
+// Dequantised in registers or block by block: the bits are those of the same product with f32 weights.
+TEST(Gemm, QuantisedIsTheProductWithDequantisedWeights) {
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal;
+  const auto fill = [&](int64_t count) {
+    std::vector<float> values(count);
+    for (float& v : values) v = normal(random);
+    return values;
+  };
+  for (ir::Encoding encoding : {ir::Encoding::kQ8SymG32, ir::Encoding::kQ4SymG32}) {
+    for (int64_t k : {0, 1, 7, 31, 32, 33, 75, 256, 300, 515}) {
+      for (int64_t n : {1, 16, 50, 70}) {
+        const std::vector<float> w = fill(n * k);
+        std::vector<std::byte> blocks(ops::QuantisedBytes(encoding, n, k));
+        ASSERT_TRUE(ops::Quantise(encoding,
+                                  {.data = reinterpret_cast<const std::byte*>(w.data()),
+                                   .rows = n,
+                                   .cols = k,
+                                   .row_stride = k},
+                                  blocks.data())
+                        .ok());
+        std::vector<float> plain(n * k);
+        ops::WithBlocks(encoding, blocks.data(), [&](const auto* at) {
+          for (int64_t r = 0; r < n; ++r)
+            for (int64_t c = 0; c < k; ++c) plain[r * k + c] = ops::QuantisedAt(at, k, r, c);
+        });
+        for (int64_t m : {1, 2, 3, 6, 7, 13, 17, 150}) {
+          const std::vector<float> a = fill(m * k);
+          const auto run = [&](bool quantised, int threads) {
+            std::vector<float> out(m * n);
+            GemmCall call;
+            call.m = m, call.n = n, call.k = k;
+            call.a = {.data = reinterpret_cast<const std::byte*>(a.data()),
+                      .rank = 1,
+                      .dims = &call.m,
+                      .strides = &call.k};
+            if (quantised) {
+              call.b = {.data = blocks.data(), .panels = true, .encoding = encoding};
+            } else {
+              call.b = {.data = reinterpret_cast<const std::byte*>(plain.data()),
+                        .k_stride = 1,
+                        .n_stride = k};
+            }
+            call.c = reinterpret_cast<std::byte*>(out.data());
+            Bytes scratch(GemmScratchBytes(call, threads) + 64, std::byte{0xff});
+            void* aligned = scratch.data();
+            size_t space = scratch.size();
+            std::align(64, scratch.size() - 64, aligned, space);
+            Gemm(call, PoolOf(threads), static_cast<std::byte*>(aligned));
+            return out;
+          };
+          for (Isa isa : AvailableIsas()) {
+            ASSERT_TRUE(SetIsa(isa));
+            EXPECT_EQ(run(true, 2), run(false, 1))
+                << Name(isa) << " " << ir::Name(encoding) << " " << m << " " << n << " " << k;
+          }
+        }
+      }
+    }
+  }
+  SetIsa(BestIsa());
 }
 
 TEST(Gemm, IntegersWrapAndDoublesAreExact) {

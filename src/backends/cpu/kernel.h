@@ -29,8 +29,9 @@ struct View {
   int rank = 0;
   const int64_t* dims = nullptr;     // live, in the params block
   const int64_t* strides = nullptr;  // in elements
-  ir::ConstantLayout layout =
-      ir::ConstantLayout::kPlain;  // of a constant; strides are void if packed
+  // Of a constant; strides are void if it is packed.
+  ir::ConstantLayout layout = ir::ConstantLayout::kPlain;
+  ir::Encoding encoding = ir::Encoding::kPlain;
 
   bool present() const { return data != nullptr; }
   int64_t numel() const {

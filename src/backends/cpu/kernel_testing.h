@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "backends/cpu/kernel.h"
-#include "backends/cpu/simd/half.h"
 #include "backends/cpu/simd/isa.h"
+#include "base/half.h"
 
 namespace liveshape::cpu::testing {
 

@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-#include "backends/cpu/simd/half.h"
+#include "base/half.h"
 #include "ops/pointwise/cpu_tiles.h"
 
 namespace liveshape::cpu::pw {

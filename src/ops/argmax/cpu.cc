@@ -1,6 +1,6 @@
 // One pass along the dim for each output; the first of equals wins, a NaN wins over all.
 #include "backends/cpu/rows.h"
-#include "backends/cpu/simd/half.h"
+#include "base/half.h"
 #include "base/observe.h"
 #include "ops/ops.h"
 

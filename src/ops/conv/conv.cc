@@ -124,7 +124,7 @@ const AtenForm kForms[] = {
 
 }  // namespace
 
-const ir::OpDef kConv = {.name = "conv", .infer = Infer, .cost = CostOf};
+const ir::OpDef kConv = {.name = "conv", .infer = Infer, .packed_input = 1, .cost = CostOf};
 LS_DEFINE_FORMS(Conv, kForms)
 
 }  // namespace liveshape::ops

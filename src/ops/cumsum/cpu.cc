@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "backends/cpu/rows.h"
-#include "backends/cpu/simd/half.h"
+#include "base/half.h"
 #include "ops/ops.h"
 
 namespace liveshape::cpu {

@@ -29,7 +29,11 @@ const AtenForm kForms[] = {{"aten.embedding.default", Embedding}};
 
 }  // namespace
 
-const ir::OpDef kEmbedding = {.name = "embedding", .infer = Infer, .cost = CostOf};
+const ir::OpDef kEmbedding = {.name = "embedding",
+                              .infer = Infer,
+                              .packed_input = 0,
+                              .reads_quantised = true,
+                              .cost = CostOf};
 LS_DEFINE_FORMS(Embedding, kForms)
 
 }  // namespace liveshape::ops

@@ -1,5 +1,5 @@
-// x @ w.T + bias. A constant weight comes in panels and is streamed as it lies in the file; any other
-// weight is packed block by block in a worker's scratch.
+// x @ w.T + bias. A constant weight comes in panels, quantised or not, and is streamed as it lies in the
+// file; any other weight is packed block by block in a worker's scratch.
 #include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/gemm/plain.h"
 #include "backends/cpu/kernel.h"
@@ -24,6 +24,7 @@ GemmCall CallOf(const KernelArgs& args) {
   call.b.data = w.data;
   call.b.dtype = w.dtype;
   call.b.panels = w.layout == ir::ConstantLayout::kPanel16;
+  call.b.encoding = w.encoding;
   if (!call.b.panels) {
     call.b.n_stride = w.strides[0];
     call.b.k_stride = w.strides[1];
@@ -72,8 +73,11 @@ sym::Expr Scratch(const ir::Graph& graph, const ir::Node& node, int threads) {
   largest.a.dtype = largest.c_dtype = x.dtype;
   largest.b.dtype = w.dtype;
   const ir::Value& weight = graph.value(node.inputs[1]);
-  largest.b.panels = weight.origin == ir::Origin::kConstant &&
-                     graph.constants[weight.index].layout == ir::ConstantLayout::kPanel16;
+  if (weight.origin == ir::Origin::kConstant) {
+    const ir::Constant& constant = graph.constants[weight.index];
+    largest.b.panels = constant.layout == ir::ConstantLayout::kPanel16;
+    largest.b.encoding = constant.encoding;
+  }
   return table.Int(GemmScratchBytes(largest, threads));
 }
 

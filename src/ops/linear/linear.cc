@@ -73,7 +73,8 @@ const AtenForm kForms[] = {
 
 }  // namespace
 
-const ir::OpDef kLinear = {.name = "linear", .infer = Infer, .cost = CostOf};
+const ir::OpDef kLinear = {
+    .name = "linear", .infer = Infer, .packed_input = 1, .reads_quantised = true, .cost = CostOf};
 LS_DEFINE_FORMS(Linear, kForms)
 
 }  // namespace liveshape::ops

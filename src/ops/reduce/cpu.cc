@@ -5,7 +5,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "backends/cpu/simd/half.h"
+#include "base/half.h"
 #include "base/observe.h"
 #include "ops/ops.h"
 #include "ops/reduce/cpu_plan.h"

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "backends/cpu/rows.h"
-#include "backends/cpu/simd/half.h"
+#include "base/half.h"
 #include "base/observe.h"
 #include "ops/ops.h"
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "backends/cpu/simd/half.h"
+#include "base/half.h"
 
 namespace liveshape::cpu {
 

@@ -30,6 +30,11 @@ HWY_INLINE void WithType(DType dtype, F&& f) {
 // Panel `panel`, k in [k0, k0 + k), as f32 [k][16].
 void PackBlock(const GemmCall& call, const std::byte* b, int64_t panel, int64_t k0, int64_t k,
                float* to) {
+  if (call.b.quantised()) {
+    return ops::WithBlocks(call.b.encoding, b, [&](const auto* blocks) HWY_ATTR {
+      Dequantise(blocks + panel * ops::QuantGroups(call.k) + k0 / ops::kQuantGroup, k, to);
+    });
+  }
   const int64_t columns = std::min<int64_t>(16, call.n - panel * 16);
   WithType(call.b.dtype, [&](auto type) HWY_ATTR {
     const auto* data = reinterpret_cast<decltype(type)>(b);
@@ -61,12 +66,22 @@ void StoreTile(const GemmCall& call, std::byte* c, int64_t row, int64_t rows, in
   });
 }
 
+// How many TB there are in `k` columns of a panel: 16 elements each, or a block for 32 of them.
+template <typename TB>
+constexpr int64_t UnitsOf(int64_t k) {
+  return kIsBlock<TB> ? ops::QuantGroups(k) : k * 16;
+}
+
 // Few rows, read where they lie (f32, k_stride 1): panel after panel, all of K, so that B streams.
 template <typename TB, bool kStridedB>
 void FewRowsTyped(const GemmCall& call, const GemmTask& task) {
   const RowTiles tiles(call.m);
-  const int64_t wide = WidePanels(static_cast<int>(tiles.MaxHeight()));
   // One tile reads B in its own type or at its own strides; more tiles share a widened, packed block.
+  const auto wide_of = [&](int64_t height) HWY_ATTR -> int64_t {
+    return tiles.count == 1 ? WidePanels<TB>(static_cast<int>(height))
+                            : WidePanels(static_cast<int>(height));
+  };
+  const int64_t wide = wide_of(tiles.MaxHeight());
   constexpr bool kPlain = std::is_same_v<TB, float> && !kStridedB;
   const float* rows[kFewRows];
   for (int64_t r = 0; r < call.m; ++r) {
@@ -89,8 +104,9 @@ void FewRowsTyped(const GemmCall& call, const GemmTask& task) {
       args.accumulate = k0 > 0;
       if (in_place) {
         const TB* b = reinterpret_cast<const TB*>(task.b);
-        args.b = kStridedB ? b + k0 * call.b.k_stride + panel * 16 : b + (panel * call.k + k0) * 16;
-        args.b_panel = kStridedB ? 16 : call.k * 16;
+        args.b = kStridedB ? b + k0 * call.b.k_stride + panel * 16
+                           : b + panel * UnitsOf<TB>(call.k) + UnitsOf<TB>(k0);
+        args.b_panel = kStridedB ? 16 : UnitsOf<TB>(call.k);
         args.b_row = call.b.k_stride;
       } else {
         for (int64_t p = 0; p < panels; ++p) {
@@ -104,14 +120,14 @@ void FewRowsTyped(const GemmCall& call, const GemmTask& task) {
         args.bias = bias;
       }
       // Panels are contiguous in k: while the first tile reads a block, the next one is fetched.
-      args.next = static_cast<const TB*>(args.b) + kBlockK * 16;
+      args.next = static_cast<const TB*>(args.b) + UnitsOf<TB>(kBlockK);
       for (int64_t t = 0; t < tiles.count; ++t) {
         if (t == 1) args.next = args.b;
         args.rows = rows + tiles.Begin(t);
         args.c = tile + tiles.Begin(t) * args.ldc;
         const int64_t height = tiles.Height(t);
         // A shorter tile goes on fewer panels than WidePanels(height) would allow: the widest common.
-        if (is_wide && WidePanels(static_cast<int>(height)) == panels) {
+        if (is_wide && wide_of(height) == panels) {
           (in_place ? kRowsMicro<TB, kStridedB, true>
                     : kRowsMicro<float, false, true>)[height - 1](args);
           continue;
@@ -138,6 +154,10 @@ void FewRows(const GemmCall& call, const GemmTask& task) {
   if (!call.b.panels && call.b.dtype == DType::kF32 && call.b.n_stride == 1) {
     return FewRowsTyped<float, true>(call, task);
   }
+  if (call.b.encoding == ir::Encoding::kQ8SymG32)
+    return FewRowsTyped<ops::QuantBlock<8>, false>(call, task);
+  if (call.b.encoding == ir::Encoding::kQ4SymG32)
+    return FewRowsTyped<ops::QuantBlock<4>, false>(call, task);
   WithType(call.b.dtype, [&](auto type) HWY_ATTR {
     FewRowsTyped<std::remove_const_t<std::remove_pointer_t<decltype(type)>>, false>(call, task);
   });
@@ -180,7 +200,7 @@ void Block(const GemmCall& call, const GemmTask& task) {
       float* c = direct ? reinterpret_cast<float*>(task.c) + task.row_begin * call.n + panel * 16
                  : f32  ? tile  // only the last panel
                         : tile + (panel - task.panel_begin) * rows * 16;
-      if (call.b.panels && call.b.dtype == DType::kF32) {
+      if (call.b.f32_panels()) {
         args.b = reinterpret_cast<const float*>(task.b) + (panel * call.k + k0) * 16;
       } else {
         PackBlock(call, task.b, panel, k0, k, packed_b);

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "backends/cpu/gemm/element-inl.h"
+#include "backends/cpu/gemm/quantised-inl.h"
 #include "backends/cpu/gemm/task.h"
 #include "hwy/highway.h"
 
@@ -24,18 +25,17 @@ HWY_BEFORE_NAMESPACE();
 namespace liveshape::cpu::HWY_NAMESPACE {
 namespace {
 
-using PanelTag = hn::CappedTag<float, 16>;
-constexpr int kLanes = static_cast<int>(hn::MaxLanes(PanelTag()));
-constexpr int kVectors = 16 / kLanes;  // a panel row
 // Accumulators: 12 of AVX2's 16 registers (2 hold B, 1-2 broadcasts of A), which also hides the latency of
 // 8 multiply-adds in flight; the same count elsewhere.
 constexpr int kMaxRows =
     12 / kVectors < 1 ? 1 : 12 / kVectors;  // 6 on AVX2, 12 on AVX-512, 3 on 128 bits
 
 // How many panels go with `rows` rows to fill the accumulators: a power of two.
+template <typename TB = float>
 constexpr int WidePanels(int rows) {
+  constexpr int kSums = kIsBlock<TB> ? 4 : 12;  // words and offsets of blocks want a register each
   int panels = 1;
-  while (2 * panels * rows * kVectors <= 12) panels *= 2;
+  while (2 * panels * rows * kVectors <= kSums) panels *= 2;
   return panels;
 }
 constexpr int kMaxPanels = WidePanels(1);
@@ -45,8 +45,8 @@ struct MicroArgs {
   const float* packed;       // A as [k][rows], or
   const float* const* rows;  // A as pointers to `rows` rows, read from column `column`
   int64_t column;
-  const void* b;    // first panel
-  int64_t b_panel;  // elements from one panel to the next
+  const void* b;    // first panel: elements of f32, f16 or bf16, or QuantBlocks
+  int64_t b_panel;  // elements (or blocks) from one panel to the next
   int64_t b_row;    // elements from one k to the next: 16 unless B is read where it lies
   float* c;         // [rows][panels * 16]
   int64_t ldc;
@@ -78,29 +78,33 @@ void Micro(const MicroArgs& args) {
   for (int r = 0; r < kRows; ++r) {
     a[r] = kPacked ? args.packed + r : args.rows[r] + args.column;
   }
-  const TB* b = static_cast<const TB*>(args.b);
-  const int64_t b_panel = args.b_panel;
-  const int64_t b_row = kStridedB ? args.b_row : 16;
-  const TB* next = static_cast<const TB*>(args.next);
-  for (int64_t k = 0; k < args.k; ++k) {
-    V vb[kWide];
-    HWY_UNROLL(16)
-    for (int v = 0; v < kWide; ++v) {
-      vb[v] = LoadAsFloat(d, b + v / kVectors * b_panel + v % kVectors * kLanes);
-    }
-    HWY_UNROLL(16)
-    for (int r = 0; r < kRows; ++r) {
-      const V va = hn::Set(d, kPacked ? a[0][k * kRows + r] : a[r][k]);
+  if constexpr (kIsBlock<TB>) {
+    SumBlocks<kRows, kPanels>(args.k, static_cast<const TB*>(args.b), args.b_panel, a, sum);
+  } else {
+    const TB* b = static_cast<const TB*>(args.b);
+    const int64_t b_panel = args.b_panel;
+    const int64_t b_row = kStridedB ? args.b_row : 16;
+    const TB* next = static_cast<const TB*>(args.next);
+    for (int64_t k = 0; k < args.k; ++k) {
+      V vb[kWide];
       HWY_UNROLL(16)
-      for (int v = 0; v < kWide; ++v) sum[r][v] = hn::MulAdd(va, vb[v], sum[r][v]);
+      for (int v = 0; v < kWide; ++v) {
+        vb[v] = LoadAsFloat(d, b + v / kVectors * b_panel + v % kVectors * kLanes);
+      }
+      HWY_UNROLL(16)
+      for (int r = 0; r < kRows; ++r) {
+        const V va = hn::Set(d, kPacked ? a[0][k * kRows + r] : a[r][k]);
+        HWY_UNROLL(16)
+        for (int v = 0; v < kWide; ++v) sum[r][v] = hn::MulAdd(va, vb[v], sum[r][v]);
+      }
+      // One stream needs help to reach memory's bandwidth, several do not: M = 8 of 8192 x 8192 went
+      // from 34 to 20 ms, while M = 1 (4 panels) lost 40 % in L3.
+      if (!kStridedB && kPanels == 1) {
+        __builtin_prefetch(next, 0, 2);
+        next += 16;
+      }
+      b += b_row;
     }
-    // One stream needs help to reach memory's bandwidth, several do not: M = 8 of 8192 x 8192 went from
-    // 34 to 20 ms, while M = 1 (4 panels) lost 40 % in L3.
-    if (!kStridedB && kPanels == 1) {
-      __builtin_prefetch(next, 0, 2);
-      next += 16;
-    }
-    b += b_row;
   }
 
   if (args.accumulate) {
@@ -130,7 +134,8 @@ void Micro(const MicroArgs& args) {
 // [rows - 1]: the kernel for that many rows. kWide: on WidePanels(rows) panels at once, else on one.
 template <bool kPacked, typename TB, bool kStridedB, bool kWide, int... kIndex>
 constexpr std::array<MicroKernel, kMaxRows> MicroTable(std::integer_sequence<int, kIndex...>) {
-  return {&Micro < kIndex + 1, kWide ? WidePanels(kIndex + 1) : 1, kPacked, TB, kStridedB > ...};
+  return {&Micro < kIndex + 1, kWide ? WidePanels<TB>(kIndex + 1) : 1, kPacked, TB,
+          kStridedB > ...};
 }
 using RowCounts = std::make_integer_sequence<int, kMaxRows>;
 constexpr auto kPackedMicro = MicroTable<true, float, false, false>(RowCounts());

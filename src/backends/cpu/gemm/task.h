@@ -20,9 +20,8 @@ struct GemmScratch {
   explicit GemmScratch(const GemmCall& call) {
     const int64_t k = std::min(call.k, kBlockK), rows = std::min(call.m, kBlockRows);
     const int64_t panels = call.n / 16 + (call.n % 16 != 0);
-    const bool b_in_place = call.b.panels && call.b.dtype == DType::kF32;
     a = rows * k + 16;
-    b = b_in_place ? 0 : std::min(panels, kMaxPackedPanels) * 16 * k;
+    b = call.b.f32_panels() ? 0 : std::min(panels, kMaxPackedPanels) * 16 * k;
     tile = rows * 16 * (call.c_dtype == DType::kF32 ? 1 : std::min(panels, kGroupPanels));
   }
   int64_t total() const { return (a + b + tile + 15) / 16 * 16; }

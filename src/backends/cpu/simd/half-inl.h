@@ -12,7 +12,7 @@
 
 #include <cstring>
 
-#include "backends/cpu/simd/half.h"
+#include "base/half.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -1,12 +1,12 @@
 // f16 and bf16 to and from f32, one element at a time, rounding to nearest even. Highway's scalar
-// target truncates and has no infinities, so the portable ISA uses these. Vectors: half-inl.h.
+// target truncates and has no infinities, so the CPU's portable ISA uses these too. Vectors: backends/cpu/simd/half-inl.h.
 #pragma once
 
 #include <bit>
 #include <cmath>
 #include <cstdint>
 
-namespace liveshape::cpu {
+namespace liveshape {
 
 inline float F32FromBF16(uint16_t h) {
   return std::bit_cast<float>(static_cast<uint32_t>(h) << 16);
@@ -43,4 +43,4 @@ inline uint16_t F16FromF32(float f) {
                                (shl1_w > 0xFF000000u ? 0x7E00u : magnitude));
 }
 
-}  // namespace liveshape::cpu
+}  // namespace liveshape
