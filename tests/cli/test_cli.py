@@ -88,7 +88,7 @@ def test_compile_quantises(tmp_path, quant, bits):
     report = cli_json("compile", PT2, "-o", out, "--quant", quant)["quantised"]
     assert report["encoding"] == quant
     weights = {weight["name"]: weight for weight in report["weights"]}
-    assert len(weights) == 15  # 7 a layer, and the embedding that is the output head too
+    assert len(weights) == 9  # 4 a layer (q, k, v are one, gate and up too), and the tied embedding
     assert report["bytes_after"] == sum(w["bytes_after"] for w in weights.values())
     assert report["bytes_after"] * 32 == report["bytes_before"] * (bits + 0.5)  # 16 bits for 32
     constants = {constant["name"]: constant for constant in cli_json("dump", out)["constants"]}
@@ -97,7 +97,7 @@ def test_compile_quantises(tmp_path, quant, bits):
         assert constants[name]["bytes"] == weight["bytes_after"]
     assert sum(c["encoding"] != "plain" for c in constants.values()) == len(weights)
     text = cli("compile", PT2, "-o", out, "--quant", quant).stdout
-    assert f"{quant}: 15 weights, 0.36 -> " in text
+    assert f"{quant}: 9 weights, 0.36 -> " in text
     assert f"{quant}_sym_g32 panel16" in cli("dump", out).stdout
     assert "q5" in cli("compile", PT2, "-o", out, "--quant", "q5", code=2).stderr
 
