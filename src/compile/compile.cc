@@ -77,6 +77,10 @@ Status ApplyStatics(ir::Graph& graph, const std::map<std::string, int64_t>& stat
                         info.hi);
     graph.table().NarrowSymbol(*found, value, value);
   }
+  // Guards are checked at bind; those that no shape can satisfy any more, here.
+  for (const ir::Guard& guard : graph.guards)
+    if (graph.table().IsTrue(guard.condition) == sym::Tri::kNo)
+      return OutOfRange("--static leaves no shape: the program requires {}", guard.text);
   return {};
 }
 

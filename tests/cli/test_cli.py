@@ -112,6 +112,7 @@ def test_compile_refuses(tmp_path):
         [PT2, "-o", out, "--bound", "S"],
         [PT2, "-o", out, "--bound", "nonesuch=4"],
         [PT2, "-o", out, "--bound", "S=1", "--bound", "S=2"],
+        [PT2, "-o", out, "--static", "S=127", "--static", "P=125"],  # beyond the cache together
         [PT2, "-o", tmp_path / "no" / "such" / "folder"],
         [PT2, "-o", "/dev/null"],
     ]:

@@ -1,8 +1,6 @@
 // x @ w.T + bias. A constant weight comes in panels, quantised or not, and is streamed as it lies in the
 // file; any other weight is packed block by block in a worker's scratch.
-#include "backends/cpu/gemm/gemm.h"
-#include "backends/cpu/gemm/plain.h"
-#include "backends/cpu/kernel.h"
+#include "backends/cpu/gemm/kernel.h"
 #include "ops/ops.h"
 
 namespace liveshape::cpu {
@@ -40,23 +38,7 @@ GemmCall CallOf(const KernelArgs& args) {
   return call;
 }
 
-Status Run(const KernelArgs& args) {
-  const GemmCall call = CallOf(args);
-  if (HasFastGemm(call.c_dtype)) {
-    Gemm(call, args.pool, args.scratch);
-  } else {
-    PlainGemm(call, args.pool);
-  }
-  return {};
-}
-
-Result<std::unique_ptr<Prepared>> Prepare(const ir::Graph& graph, const ir::Node& node) {
-  const DType dtype = graph.type(node.outputs[0]).dtype;
-  if (!HasFastGemm(dtype) && !HasPlainGemm(dtype)) {
-    return Unsupported("linear of {} on the CPU", Name(dtype));
-  }
-  return std::unique_ptr<Prepared>();
-}
+Status Run(const KernelArgs& args) { return RunProduct(CallOf(args), args); }
 
 sym::Expr Scratch(const ir::Graph& graph, const ir::Node& node, int threads) {
   const ir::TensorType &x = graph.type(node.inputs[0]), &w = graph.type(node.inputs[1]);
@@ -88,6 +70,6 @@ Need NeedOf(const ir::Node&, size_t input) {
 }  // namespace
 
 extern const CpuKernel kLinearKernel = {
-    .op = &ops::kLinear, .run = Run, .prepare = Prepare, .scratch = Scratch, .need = NeedOf};
+    .op = &ops::kLinear, .run = Run, .prepare = PrepareProduct, .scratch = Scratch, .need = NeedOf};
 
 }  // namespace liveshape::cpu

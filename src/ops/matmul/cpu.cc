@@ -1,8 +1,6 @@
 // Batched a @ b over any strides: a transposed or expanded view is never copied whole, its blocks are
 // packed in a worker's scratch.
-#include "backends/cpu/gemm/gemm.h"
-#include "backends/cpu/gemm/plain.h"
-#include "backends/cpu/kernel.h"
+#include "backends/cpu/gemm/kernel.h"
 #include "ops/ops.h"
 
 namespace liveshape::cpu {
@@ -35,23 +33,7 @@ GemmCall CallOf(const KernelArgs& args) {
   return call;
 }
 
-Status Run(const KernelArgs& args) {
-  const GemmCall call = CallOf(args);
-  if (HasFastGemm(call.c_dtype)) {
-    Gemm(call, args.pool, args.scratch);
-  } else {
-    PlainGemm(call, args.pool);
-  }
-  return {};
-}
-
-Result<std::unique_ptr<Prepared>> Prepare(const ir::Graph& graph, const ir::Node& node) {
-  const DType dtype = graph.type(node.outputs[0]).dtype;
-  if (!HasFastGemm(dtype) && !HasPlainGemm(dtype)) {
-    return Unsupported("matmul of {} on the CPU", Name(dtype));
-  }
-  return std::unique_ptr<Prepared>();
-}
+Status Run(const KernelArgs& args) { return RunProduct(CallOf(args), args); }
 
 sym::Expr Scratch(const ir::Graph& graph, const ir::Node& node, int threads) {
   const ir::TensorType &a = graph.type(node.inputs[0]), &b = graph.type(node.inputs[1]);
@@ -70,6 +52,6 @@ sym::Expr Scratch(const ir::Graph& graph, const ir::Node& node, int threads) {
 }  // namespace
 
 extern const CpuKernel kMatmulKernel = {
-    .op = &ops::kMatmul, .run = Run, .prepare = Prepare, .scratch = Scratch};
+    .op = &ops::kMatmul, .run = Run, .prepare = PrepareProduct, .scratch = Scratch};
 
 }  // namespace liveshape::cpu
