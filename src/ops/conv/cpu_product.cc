@@ -180,6 +180,13 @@ Patches PatchesInRows(const ConvCall& call, const ConvTask& task, const PixelBlo
   const int64_t first = k0 / call.taps();
   ForEachTap(call, k0, depth, [&](int64_t k, int64_t channel, int64_t p, int64_t q) HWY_ATTR {
     float* const image = block.packed + (channel - first) * block.layout.image;
+    if (call.is_pointwise() &&
+        k + 1 < depth) {  // short pieces far apart: ask for the next one early
+      const T* const next = planes + (channel + 1) * call.x_strides[1] +
+                            task.top * call.x_strides[2] + task.left * call.x_strides[3];
+      for (int64_t j = 0; j < block.width; j += 16)
+        __builtin_prefetch(next + j * call.x_strides[3], 0, 3);
+    }
     if (k == 0 || (p == 0 && q == 0))
       LayOut(call, planes + channel * call.x_strides[1], task.top, task.bottom, task.left,
              task.right, image);
