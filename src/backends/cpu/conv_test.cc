@@ -102,6 +102,21 @@ TEST(Conv, EveryOption) {
   }
 }
 
+TEST(Conv, PatchesInRowsAndInStrips) {
+  const ops::Window two = {.size = 3, .stride = 2, .before = 1, .after = 1};
+  const ops::Window apart = {.size = 3, .dilation = 9, .before = 9, .after = 9};
+  const ops::Window skips = {.size = 2, .stride = 5};  // rows and columns that no tap reads
+  const ops::Window many = {
+      .size = 13, .before = 6, .after = 6};  // taps of a channel in two blocks
+  for (int64_t width : {96, 31}) {           // whole vectors, and not
+    CheckConv({1, 20, 18, 1, 11, width, kThree, kThree});
+    CheckConv({1, 20, 18, 1, 11, 2 * width, two, two});
+    CheckConv({1, 20, 5, 1, 20, width, apart, kThree});
+    CheckConv({1, 20, 5, 1, 21, 5 * width, skips, skips});
+    CheckConv({1, 3, 5, 1, 9, width, many, many});
+  }
+}
+
 TEST(Conv, ImagesOfAnyLayout) {
   CheckConv({2, 5, 9, 1, 6, 7, kThree, kThree, DType::kF32, true, {0, 2, 3, 1}});
   CheckConv({2, 5, 9, 1, 6, 7, kOne, kOne, DType::kF32, true, {0, 1, 3, 2}, 2});

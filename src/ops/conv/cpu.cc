@@ -68,22 +68,23 @@ void RunProduct(ConvCall call, ThreadPool& pool, float* scratch) {
   // Blocks of pixels: some rows, or a part of one.
   const int64_t width = call.out_width, height = call.out_height;
   const int64_t across = width > kPatchPixels / 2 ? CeilDiv(width, kPatchPixels) : 1;
-  const int64_t down = CeilDiv(height, BlockRows(height, width));
+  const int64_t block_rows = BlockRows(height, width), down = CeilDiv(height, block_rows);
   const int64_t blocks = across * down;
-  const auto column_at = [&](int64_t i) {  // whole vectors, but for the last
-    return i == across ? width : width * i / across / 16 * 16;
+  const auto column_at = [&](int64_t i) {  // whole tiles, but for the last
+    return i == across ? width : width * i / across / kTilePixels * kTilePixels;
   };
-  // Rows of the weight in one task: as many as leave several tasks a thread, since patches are packed anew
+  // Rows of the weight in one task: as many as leave several tasks a thread, since the image is laid out anew
   // for each.
   const int64_t group_rows = call.group_rows();
-  const int64_t wanted = CeilDiv(4 * pool.size(), call.batch * call.groups * blocks);
+  const int64_t wanted =
+      pool.size() == 1 ? 1 : CeilDiv(4 * pool.size(), call.batch * call.groups * blocks);
   const int64_t rows = std::clamp<int64_t>(CeilDiv(group_rows, wanted), 64, kTaskRows) / 16 * 16;
   const int64_t row_blocks = CeilDiv(group_rows, rows);
   const int64_t work =
       std::max<int64_t>(1, call.pixels() / blocks * std::min(rows, group_rows) * call.depth());
-  const int64_t worker_floats = ProductScratch(call.h, call.w, BlockRows(height, width),
-                                               BlockColumns(width), call.depth(), call.dtype)
-                                    .total();
+  const int64_t worker_floats =
+      ProductScratch(call.h, call.w, block_rows, BlockColumns(width), call.depth(), call.dtype)
+          .total();
   const auto run = FindProduct();
   pool.ParallelFor(call.batch * call.groups * row_blocks * blocks, CeilDiv(kTaskWork / 4, work),
                    [&](int64_t begin, int64_t end, int worker) {
@@ -93,8 +94,8 @@ void RunProduct(ConvCall call, ThreadPool& pool, float* scratch) {
                        const int64_t group = i / blocks / row_blocks % call.groups;
                        const int64_t first = group * group_rows + row_block * rows;
                        run(call, {.image = i / blocks / row_blocks / call.groups,
-                                  .top = height * y / down,
-                                  .bottom = height * (y + 1) / down,
+                                  .top = block_rows * y,
+                                  .bottom = std::min(height, block_rows * (y + 1)),
                                   .left = column_at(x),
                                   .right = column_at(x + 1),
                                   .row_begin = first,
@@ -167,7 +168,7 @@ sym::Expr Scratch(const ir::Graph& graph, const ir::Node& node, int threads) {
     const auto block = [&](int64_t rows, int64_t columns) {
       return ProductScratch(high, wide, rows, columns, depth, y.dtype).total();
     };
-    int64_t most = block(1, kPatchPixels + 16);
+    int64_t most = block(1, kPatchPixels + kTilePixels);
     for (int64_t columns = 1; columns <= std::min(width, kPatchPixels / 2); ++columns)
       most = std::max(most, block(BlockRows(height, columns), columns));
     worker = table.Int(most);

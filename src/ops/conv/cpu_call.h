@@ -51,11 +51,14 @@ Int ImageLine(const ops::Window& w, Int width) {
 // ---- As a product of the weight with patches of the image: cpu_product.cc.
 //
 // A task is a block of pixels of one image (whole pixel rows, or a part of one) times some rows of one group.
-// Patches are packed into the worker's scratch, [depth][pixels] in blocks; the weight is streamed as it lies
-// in the file.
-inline constexpr int64_t kPatchDepth =
-    256;  // of a packed block, at most: a weight panel's is 16 KB
-inline constexpr int64_t kPatchPixels = 240;  // 240 KB of L2
+// What the pixels see is laid out in the worker's scratch, some channels at a time; the weight is streamed as
+// it lies in the file.
+inline int64_t PatchDepth(int64_t taps) {  // about 128, in whole channels: a weight panel's is 8 KB
+  constexpr int64_t kAbout = 128;
+  return taps > kAbout ? kAbout : (kAbout + taps / 2) / taps * taps;
+}
+inline constexpr int64_t kPatchPixels = 432;  // of a block, about: at most 220 KB of L2
+inline constexpr int64_t kTilePixels = 48;    // whole tiles of three vectors on every ISA
 inline constexpr int64_t kTaskRows = 256;     // at most
 
 struct ConvTask {
@@ -66,26 +69,34 @@ struct ConvTask {
   float* scratch;
 };
 
+// At least `floats`, as an odd number of cache lines: tiles walk over things so far apart, and all sets of a
+// cache take part.
+inline int64_t OddLines(int64_t floats) { return ((floats + 15) / 16 | 1) * 16; }
+
 // Scratch of one worker, in floats; grows with the block, so what is planned for the largest is enough.
 struct ProductScratch {
-  int64_t image, line, packed, sums;
+  int64_t image;    // what the block sees of one channel
+  int64_t packed;   // and of all that a block of PatchDepth needs, as rows or strips
+  int64_t offsets;  // int64_t each
+  int64_t sums;
   // A block of `height` x `width` pixels.
   ProductScratch(const ops::Window& h, const ops::Window& w, int64_t height, int64_t width,
                  int64_t depth, DType dtype) {
-    const int64_t columns = height * width + 2 * kVectorSlack;
-    image = ((height - 1) * h.stride + h.span()) * ImageLine(w, width);
-    line = columns;
-    packed = columns * std::min(depth, kPatchDepth);
-    sums = dtype == DType::kF32 ? 0 : kTaskRows * columns;
+    const int64_t pixels = height * width, rows = std::min(depth, PatchDepth(h.size * w.size));
+    image = OddLines(((height - 1) * h.stride + h.span()) * ImageLine(w, width));
+    packed = OddLines(pixels + kVectorSlack) * rows + kVectorSlack;
+    offsets = OddLines(2 * rows);
+    sums = dtype == DType::kF32 ? 0 : OddLines(kTaskRows * pixels);
   }
-  int64_t total() const { return (image + line + packed + sums + 15) / 16 * 16; }
+  int64_t total() const { return image + packed + offsets + sums; }
 };
 // How images are cut into blocks, by live size.
 inline int64_t BlockColumns(int64_t width) {  // the most columns of a block
-  return width > kPatchPixels / 2 ? std::min(width, kPatchPixels + 16) : width;
+  return width > kPatchPixels / 2 ? std::min(width, kPatchPixels + kTilePixels) : width;
 }
-inline int64_t BlockRows(int64_t height, int64_t width) {
-  return std::max<int64_t>(1, std::min(height, kPatchPixels / std::max<int64_t>(1, width)));
+inline int64_t BlockRows(int64_t height, int64_t width) {  // in threes, as tiles have three vectors
+  const int64_t rows = kPatchPixels / std::max<int64_t>(1, width);
+  return std::max<int64_t>(1, std::min(height, rows < 3 ? rows : rows / 3 * 3));
 }
 
 using ProductFn = void (*)(const ConvCall& call, const ConvTask& task);

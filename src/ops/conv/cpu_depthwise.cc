@@ -19,7 +19,7 @@ namespace {
 
 using Lane = hn::ScalableTag<float>;
 constexpr int kPixelLanes = static_cast<int>(hn::MaxLanes(Lane()));
-constexpr int kMostVectors = 4;
+constexpr int kMostVectors = 8;
 
 struct Taps {
   const float* line;       // the first pixel's row
@@ -34,16 +34,16 @@ template <int kWide>
 HWY_INLINE void Pixels(const Taps& taps, int64_t at, float* to) {
   const Lane d;
   hn::Vec<Lane> sum[kWide];
-  HWY_UNROLL(4)
+  HWY_UNROLL(8)
   for (int v = 0; v < kWide; ++v) sum[v] = hn::Zero(d);
   for (int64_t t = 0; t < taps.count; ++t) {
     const auto w = hn::Set(d, taps.weight[t * 16]);
     const float* from = taps.line + taps.offsets[t] + at;
-    HWY_UNROLL(4)
+    HWY_UNROLL(8)
     for (int v = 0; v < kWide; ++v)
       sum[v] = hn::MulAdd(w, hn::LoadU(d, from + v * kPixelLanes), sum[v]);
   }
-  HWY_UNROLL(4)
+  HWY_UNROLL(8)
   for (int v = 0; v < kWide; ++v)
     hn::StoreU(hn::Add(sum[v], hn::Set(d, taps.bias)), d, to + v * kPixelLanes);
 }
@@ -82,7 +82,11 @@ void DepthwiseTyped(const ConvCall& call, const DepthwiseTask& task) {
         case 1: Pixels<1>(taps, at, sums); break;
         case 2: Pixels<2>(taps, at, sums); break;
         case 3: Pixels<3>(taps, at, sums); break;
-        default: Pixels<4>(taps, at, sums); break;
+        case 4: Pixels<4>(taps, at, sums); break;
+        case 5: Pixels<5>(taps, at, sums); break;
+        case 6: Pixels<6>(taps, at, sums); break;
+        case 7: Pixels<7>(taps, at, sums); break;
+        default: Pixels<8>(taps, at, sums); break;
       }
       const int64_t live = width - at < wide * kPixelLanes ? width - at : wide * kPixelLanes;
       if (!direct) NarrowRow(edge, live, to + at);

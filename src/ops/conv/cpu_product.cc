@@ -1,8 +1,9 @@
 // The convolution as a product: weight [rows, depth] times patches [depth, pixels], where a patch column is
-// what one pixel sees. Patches exist only in blocks that fit L2. Vectors run along pixels, so results land
-// where they belong, and weights are broadcast out of their panels.
+// what one pixel sees. Patches are never written out: tiles find them in the laid-out image by a table of
+// offsets, a block at a time that fits L2. Vectors run along pixels, so results land where they belong, and
+// weights are broadcast out of their panels.
 //
-// One order of summation for every tile, split and thread count: blocks of kPatchDepth in ascending order,
+// One order of summation for every tile, split and thread count: blocks of PatchDepth in ascending order,
 // each a chain of multiply-adds that starts at 0; bias comes last.
 #include "ops/conv/cpu_call.h"
 
@@ -33,9 +34,11 @@ constexpr int kTileRows = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON ? 8 :
 
 struct TileArgs {
   int64_t depth;
-  const float* weight;  // [depth][16], from the tile's first row
-  const float* pixels;  // [depth][vectors]
-  float* c;             // [rows][vectors], rows `ldc` apart
+  int64_t repeats;                    // tiles below one another, of the same pixels
+  const float* weight;                // [depth][16], from the first tile's first row
+  const float* pixels[kTileVectors];  // what each vector's offset 0 is
+  const int64_t* offsets;             // [depth]: from there to what this row of the patches holds
+  float* c[kTileVectors];             // of each vector: the first row, others `ldc` apart
   int64_t ldc;
   bool accumulate;    // c += sum, else c = sum
   const float* bias;  // of the rows, or null: added last
@@ -46,39 +49,64 @@ template <int kRows, int kWide>
 void Tile(const TileArgs& args) {
   const Lane d;
   using V = hn::Vec<Lane>;
-  V sum[kRows][kWide];
-  HWY_UNROLL(8)
-  for (int r = 0; r < kRows; ++r) {
-    HWY_UNROLL(3)
-    for (int v = 0; v < kWide; ++v) sum[r][v] = hn::Zero(d);
-  }
-  const float* weight = args.weight;
-  const float* pixels = args.pixels;
+  const float* pixels[kWide];
+  float* c[kWide];
+  HWY_UNROLL(3)
+  for (int v = 0; v < kWide; ++v) pixels[v] = args.pixels[v], c[v] = args.c[v];
+  const int64_t* const offsets = args.offsets;
+  const int64_t depth = args.depth, ldc = args.ldc;
   const float* next = args.next;
-  for (int64_t k = 0; k < args.depth; ++k) {
-    V p[kWide];
-    HWY_UNROLL(3)
-    for (int v = 0; v < kWide; ++v) p[v] = hn::LoadU(d, pixels + v * kPixelLanes);
+  const float* bias = args.bias;
+  for (int64_t repeat = 0; repeat < args.repeats; ++repeat) {
+    V sum[kRows][kWide];
     HWY_UNROLL(8)
     for (int r = 0; r < kRows; ++r) {
-      const V w = hn::Set(d, weight[r]);
       HWY_UNROLL(3)
-      for (int v = 0; v < kWide; ++v) sum[r][v] = hn::MulAdd(w, p[v], sum[r][v]);
+      for (int v = 0; v < kWide; ++v) {
+        sum[r][v] = hn::Zero(d);
+        __builtin_prefetch(c[v] + r * ldc, 1, 3);  // far apart: no hardware sees them coming
+      }
     }
-    __builtin_prefetch(next, 0, 2);
-    next += 16;
-    weight += 16;
-    pixels += kWide * kPixelLanes;
-  }
-  HWY_UNROLL(8)
-  for (int r = 0; r < kRows; ++r) {
+    const float* weight = args.weight + repeat * kRows;
+    for (int64_t k = 0; k < depth; ++k) {
+      V p[kWide];
+      const int64_t offset = offsets[k];
+      HWY_UNROLL(3)
+      for (int v = 0; v < kWide; ++v) p[v] = hn::LoadU(d, pixels[v] + offset);
+      HWY_UNROLL(8)
+      for (int r = 0; r < kRows; ++r) {
+        const V w = hn::Set(d, weight[r]);
+        HWY_UNROLL(3)
+        for (int v = 0; v < kWide; ++v) sum[r][v] = hn::MulAdd(w, p[v], sum[r][v]);
+      }
+      __builtin_prefetch(next, 0, 2);
+      next += 16;
+      weight += 16;
+    }
+    next = args.weight;
+    if (args.accumulate) {
+      HWY_UNROLL(8)
+      for (int r = 0; r < kRows; ++r) {
+        HWY_UNROLL(3)
+        for (int v = 0; v < kWide; ++v)
+          sum[r][v] = hn::Add(hn::LoadU(d, c[v] + r * ldc), sum[r][v]);
+      }
+    }
+    if (bias != nullptr) {
+      HWY_UNROLL(8)
+      for (int r = 0; r < kRows; ++r) {
+        HWY_UNROLL(3)
+        for (int v = 0; v < kWide; ++v) sum[r][v] = hn::Add(sum[r][v], hn::Set(d, bias[r]));
+      }
+      bias += kRows;
+    }
+    HWY_UNROLL(8)
+    for (int r = 0; r < kRows; ++r) {
+      HWY_UNROLL(3)
+      for (int v = 0; v < kWide; ++v) hn::StoreU(sum[r][v], d, c[v] + r * ldc);
+    }
     HWY_UNROLL(3)
-    for (int v = 0; v < kWide; ++v) {
-      float* const c = args.c + r * args.ldc + v * kPixelLanes;
-      if (args.accumulate) sum[r][v] = hn::Add(hn::LoadU(d, c), sum[r][v]);
-      if (args.bias != nullptr) sum[r][v] = hn::Add(sum[r][v], hn::Set(d, args.bias[r]));
-      hn::StoreU(sum[r][v], d, c);
-    }
+    for (int v = 0; v < kWide; ++v) c[v] += kRows * ldc;
   }
 }
 
@@ -92,61 +120,51 @@ constexpr TileFn TileOf(int64_t rows, int64_t vectors) {
   return kTiles[(rows - 1) * kTileVectors + vectors - 1];
 }
 
-// A block of pixels, cut into tiles of up to kTileVectors as even as can be.
+// The pixels of a block as vectors: along each pixel row, or along all rows side by side (then `rows` is 1).
+// Cut into tiles of up to kTileVectors as even as can be.
 struct PixelTiles {
-  int64_t count, vectors, tiles;
+  int64_t rows, width;
+  int64_t across;  // vectors of a row
+  int64_t tiles;
   int64_t least, wider;  // vectors of a tile; the first `wider` have one more
-  explicit PixelTiles(int64_t pixels)
-      : count(pixels),
-        vectors((pixels + kPixelLanes - 1) / kPixelLanes),
-        tiles((vectors + kTileVectors - 1) / kTileVectors),
-        least(vectors / tiles),
-        wider(vectors % tiles) {}
-  int64_t Begin(int64_t tile) const {  // in vectors; without a division, it is asked in inner loops
-    return tile * least + (tile < wider ? tile : wider);
-  }
-  int64_t columns() const { return vectors * kPixelLanes; }
+  PixelTiles(int64_t rows, int64_t width)
+      : rows(rows),
+        width(width),
+        across((width + kPixelLanes - 1) / kPixelLanes),
+        tiles((rows * across + kTileVectors - 1) / kTileVectors),
+        least(rows * across / tiles),
+        wider(rows * across % tiles) {}
 };
 
-// Rows [k0, k0 + depth) of the patches, tile by tile: [tile][depth][vectors].
-template <typename T>
-void PackPatches(const ConvCall& call, const ConvTask& task, const PixelTiles& tiles, int64_t k0,
-                 int64_t depth, float* image, float* line, float* to) {
-  const Lane d;
-  const int64_t* strides = call.x_strides;
-  const int64_t first_channel = task.row_begin / call.group_rows() * call.channels;
-  const T* const planes =
-      reinterpret_cast<const T*>(call.x) + task.image * strides[0] + first_channel * strides[1];
-  const int64_t width = task.right - task.left, height = task.bottom - task.top;
-  const int64_t row_step = ImageLine(call.w, width) * call.h.stride;
-  // A pixel's patch is the pixel, and whole vectors of them lie side by side: nothing to lay out.
-  const bool in_place = std::is_same_v<T, float> && call.is_pointwise() && strides[3] == 1 &&
-                        height == 1 && task.left + tiles.columns() <= call.width;
+// Where the patches of a block are found: pixel [i, j] of the tiles sees data[offsets[k] + i * row_step + j].
+struct Patches {
+  const float* data;
+  const int64_t* offsets;  // of the block's rows of the patches
+  int64_t row_step;
+};
+
+// One task's block of pixels, and the part of the worker's scratch that holds what they see.
+struct PixelBlock {
+  int64_t height, width;
+  ProductScratch layout;
+  float *image, *packed;
+  int64_t* offsets;
+  PixelBlock(const ConvCall& call, const ConvTask& task)
+      : height(task.bottom - task.top),
+        width(task.right - task.left),
+        layout(call.h, call.w, height, width, call.depth(), call.dtype),
+        image(task.scratch),
+        packed(image + layout.image),
+        offsets(reinterpret_cast<int64_t*>(packed + layout.packed)) {}
+  float* sums() const { return packed + layout.packed + layout.offsets; }
+};
+
+// Rows [k0, k0 + depth) of the patches as channel, tap down and tap across: f(k - k0, channel, p, q).
+template <typename F>
+HWY_INLINE void ForEachTap(const ConvCall& call, int64_t k0, int64_t depth, F&& f) {
   int64_t channel = k0 / call.taps(), p = k0 % call.taps() / call.w.size, q = k0 % call.w.size;
   for (int64_t k = 0; k < depth; ++k) {
-    const T* const plane = planes + channel * strides[1];
-    const float* from = line;
-    if (in_place) {
-      from = reinterpret_cast<const float*>(plane + task.top * strides[2] + task.left);
-    } else {
-      if (k == 0 || (p == 0 && q == 0))
-        LayOut(call, plane, task.top, task.bottom, task.left, task.right, image);
-      from = image + TapOffset(call, width, p, q);
-      if (height > 1) {  // rows side by side; what a vector has beyond one, the next overwrites
-        for (int64_t i = 0; i < height; ++i)
-          for (int64_t j = 0; j < width; j += kPixelLanes)
-            hn::StoreU(hn::LoadU(d, from + i * row_step + j), d, line + i * width + j);
-        from = line;
-      }
-    }
-    for (int64_t t = 0; t < tiles.tiles; ++t) {
-      const int64_t begin = tiles.Begin(t), wide = tiles.Begin(t + 1) - begin;
-      const float* const tile = from + begin * kPixelLanes;
-      float* const row = to + (begin * depth + k * wide) * kPixelLanes;
-      hn::StoreU(hn::LoadU(d, tile), d, row);
-      if (wide > 1) hn::StoreU(hn::LoadU(d, tile + kPixelLanes), d, row + kPixelLanes);
-      if (wide > 2) hn::StoreU(hn::LoadU(d, tile + 2 * kPixelLanes), d, row + 2 * kPixelLanes);
-    }
+    f(k, channel, p, q);
     if (++q < call.w.size) continue;
     q = 0;
     if (++p < call.h.size) continue;
@@ -155,16 +173,81 @@ void PackPatches(const ConvCall& call, const ConvTask& task, const PixelTiles& t
   }
 }
 
-// Sums of a block of pixels, complete or to be added to: rows `ld` apart, whole vectors if `padded`.
+// Vectors along each pixel row read the image's rows as LayOut leaves them: all taps share one copy.
+template <typename T>
+Patches PatchesInRows(const ConvCall& call, const ConvTask& task, const PixelBlock& block,
+                      const T* planes, int64_t k0, int64_t depth) {
+  const int64_t first = k0 / call.taps();
+  ForEachTap(call, k0, depth, [&](int64_t k, int64_t channel, int64_t p, int64_t q) HWY_ATTR {
+    float* const image = block.packed + (channel - first) * block.layout.image;
+    if (call.is_pointwise() &&
+        k + 1 < depth) {  // short pieces far apart: ask for the next one early
+      const T* const next = planes + (channel + 1) * call.x_strides[1] +
+                            task.top * call.x_strides[2] + task.left * call.x_strides[3];
+      for (int64_t j = 0; j < block.width; j += 16)
+        __builtin_prefetch(next + j * call.x_strides[3], 0, 3);
+    }
+    if (k == 0 || (p == 0 && q == 0))
+      LayOut(call, planes + channel * call.x_strides[1], task.top, task.bottom, task.left,
+             task.right, image);
+    block.offsets[k] = image - block.packed + TapOffset(call, block.width, p, q);
+  });
+  return {block.packed, block.offsets, ImageLine(call.w, block.width) * call.h.stride};
+}
+
+// Vectors along all pixels need the rows side by side: a strip for every channel and tap across, which the
+// taps down share where that is less than a strip for each.
+template <typename T>
+Patches PatchesInStrips(const ConvCall& call, const ConvTask& task, const PixelBlock& block,
+                        const T* planes, int64_t k0, int64_t depth) {
+  const Lane d;
+  const int64_t height = block.height, width = block.width, stride = call.h.stride;
+  const int64_t line = ImageLine(call.w, width), span = call.h.span();
+  const int64_t phases = stride < span ? stride : span;
+  const int64_t phase_rows = height + (span - 1) / stride;
+  const bool shared =
+      phases * phase_rows < call.h.size * height && PatchDepth(call.taps()) >= call.taps();
+  const int64_t strip = OddLines((shared ? phases * phase_rows : height) * width);
+  // What a vector has beyond a row, the next one overwrites.
+  const auto side_by_side = [&](const float* from, int64_t rows, float* to) HWY_ATTR {
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < width; j += kPixelLanes)
+        hn::StoreU(hn::LoadU(d, from + i * stride * line + j), d, to + i * width + j);
+  };
+  float* to = block.packed;
+  ForEachTap(call, k0, depth, [&](int64_t k, int64_t channel, int64_t p, int64_t q) HWY_ATTR {
+    if (k == 0 || (p == 0 && q == 0))
+      LayOut(call, planes + channel * call.x_strides[1], task.top, task.bottom, task.left,
+             task.right, block.image);
+    if (shared && p > 0) {
+      const int64_t row = p * call.h.dilation;
+      block.offsets[k] =
+          block.offsets[k - p * call.w.size] + (row % stride * phase_rows + row / stride) * width;
+      return;
+    }
+    block.offsets[k] = to - block.packed;
+    if (shared) {
+      for (int64_t f = 0; f < phases; ++f)
+        side_by_side(block.image + TapOffset(call, width, 0, q) + f * line,
+                     height + (span - 1 - f) / stride, to + f * phase_rows * width);
+    } else {
+      side_by_side(block.image + TapOffset(call, width, p, q), height, to);
+    }
+    to += strip;
+  });
+  return {block.packed, block.offsets, 0};
+}
+
+// Sums of a block of pixels, complete or to be added to: rows `ld` apart.
 struct Sums {
   float* data;
   int64_t ld;
-  bool padded;
 };
 
-// One panel of the weight times the packed patches.
+// One panel of the weight times the patches.
 void PanelProduct(const ConvCall& call, const ConvTask& task, const PixelTiles& tiles,
-                  int64_t panel, int64_t k0, int64_t depth, const float* packed, const Sums& sums) {
+                  int64_t panel, int64_t k0, int64_t depth, const Patches& patches,
+                  const Sums& sums) {
   const int64_t begin = panel * 16 < task.row_begin ? task.row_begin : panel * 16;
   const int64_t end = panel * 16 + 16 < task.row_end ? panel * 16 + 16 : task.row_end;
   HWY_ALIGN float bias[16] = {};
@@ -176,76 +259,95 @@ void PanelProduct(const ConvCall& call, const ConvTask& task, const PixelTiles& 
     });
   }
   const float* const weight = call.panels + (panel * call.depth() + k0) * 16;
+  const int64_t rows = end - begin, first = (begin - task.row_begin) * sums.ld;
+  TileArgs args;
+  args.depth = depth;
+  args.offsets = patches.offsets;
+  args.accumulate = k0 > 0;
+  int64_t i = 0, j = 0;  // of the next vector's first pixel
   for (int64_t t = 0; t < tiles.tiles; ++t) {
-    const int64_t column = tiles.Begin(t) * kPixelLanes;
-    const int64_t wide = tiles.Begin(t + 1) - tiles.Begin(t);
-    const bool whole = sums.padded || column + wide * kPixelLanes <= tiles.count;
-    for (int64_t row = begin, rows; row < end; row += rows) {
-      rows = end - row < kTileRows ? end - row : kTileRows;
-      TileArgs args;
-      args.depth = depth;
-      args.weight = weight + row % 16;
-      // While the first tile works, the next panel's block comes.
-      args.next = t == 0 && row == begin ? weight + call.depth() * 16 : weight;
-      args.pixels = packed + column * depth;
-      args.accumulate = k0 > 0;
-      args.bias = add_bias ? bias + (row - begin) : nullptr;
-      args.c = sums.data + (row - task.row_begin) * sums.ld + column;
-      args.ldc = sums.ld;
-      if (whole) {
-        TileOf(rows, wide)(args);
-        continue;
+    const int64_t wide = tiles.least + (t < tiles.wider ? 1 : 0);
+    float* c[kTileVectors];
+    int64_t live[kTileVectors];
+    bool whole = true;
+    for (int64_t v = 0; v < wide; ++v) {
+      args.pixels[v] = patches.data + i * patches.row_step + j;
+      args.c[v] = c[v] = sums.data + first + i * tiles.width + j;
+      live[v] = tiles.width - j < kPixelLanes ? tiles.width - j : kPixelLanes;
+      whole = whole && live[v] == kPixelLanes;
+      j += kPixelLanes;
+      if (j >= tiles.width) j = 0, ++i;
+    }
+    args.ldc = sums.ld;
+    // What lies behind the last pixels of a row is another's.
+    HWY_ALIGN float edge[kTileVectors][16 * kPixelLanes];
+    if (!whole) {
+      args.ldc = kPixelLanes;
+      for (int64_t v = 0; v < wide; ++v) {
+        args.c[v] = edge[v];
+        for (int64_t r = 0; args.accumulate && r < rows; ++r)
+          std::memcpy(edge[v] + r * kPixelLanes, c[v] + r * sums.ld, live[v] * sizeof(float));
       }
-      // The last pixels of a block of y: what lies behind them is another's.
-      HWY_ALIGN float edge[kTileRows * kTileVectors * kPixelLanes];
-      const int64_t live = tiles.count - column;
-      float* const c = args.c;
-      args.c = edge;
-      args.ldc = kTileVectors * kPixelLanes;
-      for (int64_t r = 0; args.accumulate && r < rows; ++r)
-        std::memcpy(edge + r * args.ldc, c + r * sums.ld, live * sizeof(float));
-      TileOf(rows, wide)(args);
-      for (int64_t r = 0; r < rows; ++r)
-        std::memcpy(c + r * sums.ld, edge + r * args.ldc, live * sizeof(float));
+    }
+    args.weight = weight + begin % 16;
+    args.bias = add_bias ? bias : nullptr;
+    // While the first tile works, the next panel's block comes.
+    args.next = t == 0 ? weight + call.depth() * 16 : weight;
+    args.repeats = rows / kTileRows;
+    if (args.repeats > 0) TileOf(kTileRows, wide)(args);
+    if (const int64_t rest = rows % kTileRows; rest > 0) {
+      const int64_t done = rows - rest;
+      args.repeats = 1;
+      args.weight += done;
+      if (add_bias) args.bias += done;
+      for (int64_t v = 0; v < wide; ++v) args.c[v] += done * args.ldc;
+      TileOf(rest, wide)(args);
+    }
+    if (!whole) {
+      for (int64_t v = 0; v < wide; ++v)
+        for (int64_t r = 0; r < rows; ++r)
+          std::memcpy(c[v] + r * sums.ld, edge[v] + r * kPixelLanes, live[v] * sizeof(float));
     }
   }
 }
 
-void Product(const ConvCall& call, const ConvTask& task) {
-  const int64_t height = task.bottom - task.top, width = task.right - task.left;
-  const PixelTiles tiles(height * width);
-  const ProductScratch layout(call.h, call.w, height, width, call.depth(), call.dtype);
-  float* const image = task.scratch;
-  float* const line = image + layout.image;
-  float* const packed = line + layout.line;
-  const int64_t first_pixel = task.top * call.out_width + task.left;
-  const auto y_offset = [&](int64_t row) {
-    return (task.image * call.rows + row) * call.pixels() + first_pixel;
-  };
+template <typename T>
+void ProductTyped(const ConvCall& call, const ConvTask& task) {
+  const PixelBlock block(call, task);
+  const int64_t pixels = block.height * block.width, taps = call.taps();
+  const int64_t first_channel = task.row_begin / call.group_rows() * call.channels;
+  const T* const planes = reinterpret_cast<const T*>(call.x) + task.image * call.x_strides[0] +
+                          first_channel * call.x_strides[1];
+  T* const y = reinterpret_cast<T*>(call.y) +
+               (task.image * call.rows + task.row_begin) * call.pixels() +
+               task.top * call.out_width + task.left;
   // Sums of f32 are kept in y itself, others beside it until they are complete.
-  const bool f32 = call.dtype == DType::kF32;
-  Sums sums = {packed + layout.packed, tiles.columns(), true};
-  if (f32)
-    sums = {reinterpret_cast<float*>(call.y) + y_offset(task.row_begin), call.pixels(), false};
+  Sums sums = {block.sums(), pixels};
+  if constexpr (std::is_same_v<T, float>) sums = {y, call.pixels()};
 
-  // Blocks of whole channels where one fits.
-  const int64_t taps = call.taps();
-  const int64_t most = taps < kPatchDepth ? kPatchDepth / taps * taps : kPatchDepth;
+  const int64_t most = PatchDepth(taps);
+  // Vectors along rows where few lanes are lost, and the rows need no more room than strips.
+  const PixelTiles by_row(block.height, block.width), all(1, pixels);
+  const int64_t channels = most < taps ? 2 : most / taps;
+  const bool in_rows = by_row.rows * by_row.across * 16 <= all.across * 17 &&
+                       (channels < call.channels ? channels : call.channels) * block.layout.image <=
+                           block.layout.packed;
+  const PixelTiles& tiles = in_rows ? by_row : all;
   for (int64_t k0 = 0; k0 < call.depth(); k0 += most) {
     const int64_t depth = call.depth() - k0 < most ? call.depth() - k0 : most;
-    WithElement(call.dtype, [&](auto type) HWY_ATTR {
-      using T = std::remove_const_t<std::remove_pointer_t<decltype(type)>>;
-      PackPatches<T>(call, task, tiles, k0, depth, image, line, packed);
-    });
+    const Patches patches = in_rows ? PatchesInRows(call, task, block, planes, k0, depth)
+                                    : PatchesInStrips(call, task, block, planes, k0, depth);
     for (int64_t panel = task.row_begin / 16; panel * 16 < task.row_end; ++panel)
-      PanelProduct(call, task, tiles, panel, k0, depth, packed, sums);
+      PanelProduct(call, task, tiles, panel, k0, depth, patches, sums);
   }
-  if (f32) return;
+  if constexpr (!std::is_same_v<T, float>)
+    for (int64_t row = 0; row < task.row_end - task.row_begin; ++row)
+      NarrowRow(sums.data + row * sums.ld, pixels, y + row * call.pixels());
+}
+
+void Product(const ConvCall& call, const ConvTask& task) {
   WithElement(call.dtype, [&](auto type) HWY_ATTR {
-    using T = std::remove_const_t<std::remove_pointer_t<decltype(type)>>;
-    for (int64_t row = task.row_begin; row < task.row_end; ++row)
-      NarrowRow(sums.data + (row - task.row_begin) * sums.ld, tiles.count,
-                reinterpret_cast<T*>(call.y) + y_offset(row));
+    ProductTyped<std::remove_const_t<std::remove_pointer_t<decltype(type)>>>(call, task);
   });
 }
 
