@@ -1,5 +1,6 @@
 #include "sym/lexer.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -28,6 +29,18 @@ bool ReadDouble(std::string_view text, double* out) {
 }
 
 }  // namespace
+
+bool IsReserved(std::string_view name) {
+  static constexpr std::string_view kReserved[] = {"if",     "else",  "and",  "or",   "not",
+                                                   "is",     "in",    "None", "True", "true",
+                                                   "lambda", "False", "false"};
+  return std::ranges::find(kReserved, name) != std::end(kReserved);
+}
+
+bool IsSymbolName(std::string_view name) {
+  if (name.empty() || !IsNameStart(name[0]) || IsReserved(name)) return false;
+  return std::ranges::all_of(name, [](char c) { return IsNameStart(c) || IsDigit(c); });
+}
 
 Token::Type Lexer::ScanNumber() {
   const auto digits = [&] {

@@ -48,6 +48,11 @@ class Lexer {
   Token token_;
 };
 
+// A word of the grammar, which no symbol can be called.
+bool IsReserved(std::string_view name);
+// A name that every spelling reads back as that symbol: a letter or _, then digits too, and not reserved.
+bool IsSymbolName(std::string_view name);
+
 // `column 7: found `)`, expected ...`
 Status ParseError(const Token& at, std::string_view what, Code code = Code::kInvalidArgument);
 

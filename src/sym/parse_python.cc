@@ -194,13 +194,10 @@ class Parser {
   }
 
   Result<Expr> Name(const Token& name) {
-    static constexpr std::string_view kReserved[] = {"if", "else", "and",  "or",    "not",
-                                                     "is", "in",   "None", "lambda"};
     if (name.text == "True" || name.text == "true") return table_.Int(1);
     if (name.text == "False" || name.text == "false") return table_.Int(0);
-    if (std::ranges::find(kReserved, name.text) != std::end(kReserved)) {
+    if (IsReserved(name.text))
       return ParseError(name, "expected a number, a name or `(`", Code::kUnsupported);
-    }
     std::string leaf(name.text);
     for (;;) {
       if (lexer_.peek().Is("(") && IsFunction(leaf)) return Arguments(name, leaf);

@@ -134,8 +134,8 @@ class SreprParser {
   // of it while tracing (positive: at least 2), so that much is taken as its range.
   Result<Fraction> Symbol(const Token& at) {
     const Token name = lexer_.Take();
-    if (name.type != Token::Type::kString || name.text.empty())
-      return ParseError(name, "expected the symbol's name");
+    if (name.type != Token::Type::kString || !IsSymbolName(name.text))
+      return ParseError(name, "expected the symbol's name: letters, digits and _");
     SymbolInfo info = {
         .name = std::string(name.text), .lo = Interval::kNegInf, .hi = Interval::kPosInf};
     while (!lexer_.Accept(")")) {

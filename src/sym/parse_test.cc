@@ -164,6 +164,11 @@ TEST_F(ParseTest, X3_AnyTextIsAnExpressionOrAnError) {
     (void)ParseInfix(t, text);
     (void)ParsePythonGuard(t, text, [](std::string_view) { return std::nullopt; });
   }
+  // Printed, these would be read back as something else.
+  for (const char* name : {"", "3", "a b", "not", "True", "a.b"}) {
+    const std::string error = SreprError(fmt::format("Symbol('{}')", name));
+    EXPECT_NE(error.find("the symbol's name"), std::string::npos) << name;
+  }
   // Sharing makes a short text large when multiplied out; it stays a product.
   EXPECT_EQ(Infix("(S + s1 + 1)**1000").kind(), Kind::kPow);
 }
