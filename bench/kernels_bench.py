@@ -1,13 +1,17 @@
 """Our kernels beside torch's, in one process: runs are interleaved, ratios are of medians.
 
     make bench                                    # this and the others
-    python bench/kernels_bench.py                 # one thread, then all cores
+    python bench/kernels_bench.py                 # one thread
     python bench/kernels_bench.py --only softmax --threads 1 --pairs 50
 
 Every row is a module exported once with a dynamic first dim and run through the C library, as a
 user would. torch runs the same module in inference mode; convolutions in both memory formats, of
 which the faster counts. A ratio above 1 means that we are slower. Nothing here is an assertion:
 machines differ, and this one may be shared.
+
+One thread by default. With more, torch's OpenMP workers spin on the cores that our pool needs, for
+longer than a pause between the two can wait: ratios then say more about that than about kernels
+(OMP_WAIT_POLICY=passive stops it, and slows torch down).
 """
 
 import argparse
@@ -213,6 +217,8 @@ def compile_case(module, example, folder):
 
 
 def seconds(call, repeats):
+    time.sleep(0.01)  # OpenMP's threads spin for a while after a parallel region: on our cores
+    call()
     start = time.perf_counter()
     for _ in range(repeats):
         call()
@@ -264,7 +270,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--only", default="", help="cases whose name contains this")
-    parser.add_argument("--threads", type=int, nargs="*", default=[1, os.cpu_count()])
+    parser.add_argument("--threads", type=int, nargs="*", default=[1])
     parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument("--json", help="write the rows to this file")
     args = parser.parse_args()
