@@ -66,8 +66,8 @@ Result<std::unique_ptr<Session>> Session::Create(std::shared_ptr<const Artifact>
     LS_ASSIGN_OR_RETURN(s.plan, plan::MakePlan(s.graph(), s.backend->rules()));
     LS_RETURN_IF_ERROR(s.backend->Load(s.graph(), s.plan));
     LS_RETURN_IF_ERROR(s.binding.Prepare(s.graph(), s.plan));
+    LS_RETURN_IF_ERROR(s.memory.Reserve(s.graph(), s.plan));  // asks for bounds, too
   }
-  LS_RETURN_IF_ERROR(s.memory.Reserve(s.graph(), s.plan));
   if (options.poison != Poison::kNone) {
     s.context_states = ContextStates(s.graph());
     s.memory.PoisonStates(s.graph(), s.context_states, options.poison);
