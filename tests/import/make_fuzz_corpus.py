@@ -10,7 +10,7 @@ import pathlib
 import zipfile
 
 import torch
-from test_pt2_reader import R, S, fn, program
+from pt2_programs import R, S, fn, program
 
 CORPUS = pathlib.Path(__file__).parents[2] / "fuzz/corpus/pt2_fuzz"
 LEFT_OUT = ("sample_inputs", ".data/", "byteorder")  # torch's writer adds the last two by itself
