@@ -1,7 +1,7 @@
 // Running sums along one dim: f32 and f64 in double, halves in f32, integers wrap in i64, as torch has it.
 #include <algorithm>
 
-#include "backends/cpu/rows.h"
+#include "backends/cpu/lines.h"
 #include "base/half.h"
 #include "ops/ops.h"
 
@@ -61,18 +61,11 @@ Status Run(const KernelArgs& args) {
   const int dim = static_cast<const CumsumPrepared&>(*args.prepared).dim;
   const int64_t n = x.dims[dim];
   if (y.numel() == 0) return {};
-  int64_t dims[kMaxRank], in[kMaxRank], out[kMaxRank];
-  int outer = 0;
-  for (int d = 0; d < x.rank; ++d) {
-    if (d == dim) continue;
-    dims[outer] = x.dims[d];
-    in[outer] = x.strides[d];
-    out[outer++] = y.strides[d];
-  }
+  const Lines lines(x, y, dim);
   const auto cumulate = Find(x.dtype);
   const int64_t x_size = SizeOf(x.dtype), y_size = SizeOf(y.dtype);
-  args.pool.ParallelFor(y.numel() / n, RowGrain(n), [&](int64_t begin, int64_t end, int) {
-    RowWalker<2> walk(dims, outer, {in, out}, begin);
+  args.pool.ParallelFor(lines.count, RowGrain(n), [&](int64_t begin, int64_t end, int) {
+    RowWalker<2> walk = lines.At(begin);
     for (int64_t r = begin; r < end; ++r, walk.Next()) {
       cumulate({x.data + walk.offset(0) * x_size, x.strides[dim], y.data + walk.offset(1) * y_size,
                 y.strides[dim], n});

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "backends/cpu/rows.h"
+#include "backends/cpu/lines.h"
 #include "ops/ops.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -136,25 +136,15 @@ Status Run(const KernelArgs& args) {
   const int dim = prepared.dim;
   const int64_t n = x.dims[dim];
   if (y.numel() == 0) return {};
-  // Rows: every other dim, in order.
-  int64_t dims[kMaxRank], in[kMaxRank], out[kMaxRank];
-  int outer = 0;
-  int64_t rows = 1;
-  for (int d = 0; d < x.rank; ++d) {
-    if (d == dim) continue;
-    dims[outer] = x.dims[d];
-    in[outer] = x.strides[d];
-    out[outer++] = y.strides[d];
-    rows *= x.dims[d];
-  }
+  const Lines lines(x, y, dim);
   const size_t size = SizeOf(x.dtype);
   const int64_t in_stride = x.strides[dim], out_stride = y.strides[dim];
   const bool dense = (in_stride == 1 && out_stride == 1) || n == 1;
   const SoftmaxFn softmax = x.dtype == DType::kF64 ? SoftmaxDouble : LS_SIMD(FindSoftmax)(x.dtype);
-  args.pool.ParallelFor(rows, RowGrain(n * 8), [&](int64_t begin, int64_t end, int worker) {
+  args.pool.ParallelFor(lines.count, RowGrain(n * 8), [&](int64_t begin, int64_t end, int worker) {
     std::byte* scratch = args.scratch + worker * WorkerBytes(n);
     std::byte* gathered = scratch + n * 8;
-    RowWalker<2> walk(dims, outer, {in, out}, begin);
+    RowWalker<2> walk = lines.At(begin);
     for (int64_t r = begin; r < end; ++r, walk.Next()) {
       const std::byte* from = x.data + walk.offset(0) * size;
       std::byte* to = y.data + walk.offset(1) * size;

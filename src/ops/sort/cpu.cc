@@ -5,7 +5,7 @@
 #include <bit>
 #include <limits>
 
-#include "backends/cpu/rows.h"
+#include "backends/cpu/lines.h"
 #include "base/half.h"
 #include "base/observe.h"
 #include "ops/ops.h"
@@ -112,14 +112,7 @@ Status Run(const KernelArgs& args) {
   const View &x = args.in(0), &values = args.out(0), &indices = args.out(1);
   const int dim = prepared.dim;
   if (values.numel() == 0) return {};
-  int64_t dims[kMaxRank], in[kMaxRank], out[kMaxRank];
-  int outer = 0;
-  for (int d = 0; d < x.rank; ++d) {
-    if (d == dim) continue;
-    dims[outer] = x.dims[d];
-    in[outer] = x.strides[d];
-    out[outer++] = values.strides[d];
-  }
+  const Lines lines(x, values, dim);
   const int64_t n = x.dims[dim], count = values.dims[dim];
   if (count < 0 || count > n) {
     AllocationPause pause;
@@ -131,7 +124,7 @@ Status Run(const KernelArgs& args) {
   args.pool.ParallelFor(
       values.numel() / count, RowGrain(n * steps), [&](int64_t begin, int64_t end, int worker) {
         std::byte* scratch = args.scratch + worker * n * static_cast<int64_t>(sizeof(WideRecord));
-        RowWalker<2> walk(dims, outer, {in, out}, begin);
+        RowWalker<2> walk = lines.At(begin);
         for (int64_t r = begin; r < end; ++r, walk.Next())
           sort({.x = x.data + walk.offset(0) * size,
                 .x_stride = x.strides[dim],
