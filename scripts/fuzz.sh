@@ -22,7 +22,7 @@ for name in ${names[@]+"${names[@]}"}; do
   work=build/fuzz/$name
   mkdir -p "$work/corpus"
   [ ! -d "fuzz/corpus/$name" ] || cp -ru "fuzz/corpus/$name/." "$work/corpus/"
-  options=(-max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 -artifact_prefix="$work/")
+  options=(-max_total_time="$seconds" -rss_limit_mb=2048 -timeout=60 -artifact_prefix="$work/")
   [ ! -e "fuzz/$name.dict" ] || options+=(-dict="fuzz/$name.dict")
   if "build/asan/$name" "${options[@]}" "$work/corpus" >"$work/log" 2>&1 </dev/null; then
     echo "$name: $(grep '^Done' "$work/log"), $(ls "$work/corpus" | wc -l) inputs"
