@@ -1,7 +1,7 @@
-"""The wheel as a user meets it: built, installed where there is neither torch nor a compiler, and used.
+"""The wheel as a user meets it: built, installed where there is no torch, and used.
 
 It is built with this environment's build tools instead of an isolated copy of them, and with the
-flags of the release build, whose objects ccache has. The environment that it goes into has NumPy only.
+flags of the release build, whose objects ccache has. Where it is installed there is NumPy only.
 """
 
 import os
@@ -40,7 +40,7 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
-    """bin/ of a new environment with the wheel and NumPy, the latter by links: no network is needed."""
+    """bin/ of a new environment with the wheel, and NumPy by links: no network is needed."""
     venv = tmp_path_factory.mktemp("clean") / "venv"
     run(sys.executable, "-m", "venv", "--without-pip", venv)
     run(*PIP, "--python", venv / "bin/python", "install", "--no-deps", wheel)
