@@ -1,6 +1,9 @@
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "cli/common.h"
 #include "ir/graph.h"
 #include "python/bindings/arrays.h"
 #include "python/bindings/module.h"
@@ -75,6 +78,29 @@ std::vector<std::string> Externals(const LoadedArtifact& loaded) {
   return names;
 }
 
+nb::list MakeRandomInputs(const LoadedArtifact& loaded,
+                          const std::map<std::string, int64_t>& values,
+                          const std::map<std::string, std::pair<int64_t, int64_t>>& ints) {
+  const Artifact& artifact = *loaded.artifact;
+  std::map<std::string, cli::IntRange> ranges;
+  for (const auto& [name, range] : ints) {
+    if (range.first > range.second)
+      Raise(PyExc_ValueError,
+            fmt::format("ints: `{}` from {} to {}", name, range.first, range.second));
+    ranges[name] = {range.first, range.second};
+  }
+  const cli::Point point(values.begin(), values.end());
+  const auto live = Unwrap(cli::SymbolValues(artifact, point, "a value:"));
+  nb::list inputs;
+  for (const cli::HostTensor& made : Unwrap(cli::RandomInputs(artifact, live, ranges))) {
+    if (artifact.inputs()[nb::len(inputs)].scalar)
+      inputs.append(*static_cast<const int64_t*>(made.ref().data));
+    else
+      inputs.append(ExportCopy(made.ref(), /*bits=*/false));
+  }
+  return inputs;
+}
+
 }  // namespace
 
 HeldBytes Hold(nb::handle object) {
@@ -128,6 +154,8 @@ void BindArtifact(nb::module_& m) {
             });
           },
           nb::arg("data"), nb::arg("constants") = nb::dict())
+      .def("random_inputs", &MakeRandomInputs, nb::arg("values"),
+           nb::arg("ints") = std::map<std::string, std::pair<int64_t, int64_t>>())
       .def_prop_ro("symbols", &Symbols)
       .def_prop_ro("inputs", [](const LoadedArtifact& a) { return Ports(a.artifact->inputs()); })
       .def_prop_ro("outputs", [](const LoadedArtifact& a) { return Ports(a.artifact->outputs()); })

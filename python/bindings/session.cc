@@ -49,7 +49,7 @@ class PySession {
 
   void BindNames(const std::map<std::string, int64_t>& names) {
     BindSymbols(
-        Unwrap(cli::SymbolValues(*artifact_, cli::Point(names.begin(), names.end()), "bind")));
+        Unwrap(cli::SymbolValues(*artifact_, cli::Point(names.begin(), names.end()), "a value:")));
   }
 
   // `outputs`: None leaves all in session memory; a list has one array or None an output; a function is called

@@ -87,6 +87,11 @@ class Artifact:
     def from_bytes(
         data: bytes | bytearray | memoryview, constants: Mapping[str, Array] = {}
     ) -> Artifact: ...
+    def random_inputs(
+        self, values: Mapping[str, int], ints: Mapping[str, tuple[int, int]] = {}
+    ) -> list[Array | int]:
+        """At a live shape: normal floats, coin-flip bools, integers within `ints`, else 0 or 1."""
+
     @property
     def symbols(self) -> list[Symbol]: ...
     @property
