@@ -36,9 +36,8 @@ install(FILES ${PROJECT_SOURCE_DIR}/include/liveshape/c_api.h
   ${PROJECT_SOURCE_DIR}/include/liveshape/liveshape.h
   ${PROJECT_BINARY_DIR}/generated/liveshape/version.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/liveshape)
-# What liveshape.h includes, and runtime/backend.h, which completes the type that MakeCpuBackend returns.
-foreach(header base/mutex.h base/status.h ir/dtype.h ir/graph.h ir/op.h ir/pointwise.h plan/plan.h runtime/backend.h
-    sym/expr.h sym/program.h)
+# What liveshape.h includes.
+foreach(header base/mutex.h base/status.h ir/dtype.h)
   get_filename_component(folder ${header} DIRECTORY)
   install(FILES ${PROJECT_SOURCE_DIR}/src/${header}
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/liveshape/internal/${folder})

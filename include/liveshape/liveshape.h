@@ -108,8 +108,16 @@ struct CpuOptions {
   int threads = 0;       // 0: one per core
   std::string isa = {};  // "", "portable", "avx2", "avx512": forced in tests
 };
-std::unique_ptr<Backend> MakeCpuBackend(const CpuOptions& options = {});
-std::unique_ptr<Backend> MakeNullBackend();  // plans and binds, computes nothing
+// Owns a backend without knowing what one is: this header is all that a program needs.
+struct DeleteBackend {
+  DeleteBackend() = default;
+  template <typename T>
+  DeleteBackend(std::default_delete<T>) {}  // NOLINT: make_unique gives one
+  void operator()(Backend* backend) const;
+};
+using BackendPtr = std::unique_ptr<Backend, DeleteBackend>;
+BackendPtr MakeCpuBackend(const CpuOptions& options = {});
+BackendPtr MakeNullBackend();  // plans and binds, computes nothing
 
 enum class Poison : uint8_t {
   kNone,
@@ -151,7 +159,7 @@ struct ProfileEntry {
 class Session {
  public:
   static Result<std::unique_ptr<Session>> Create(std::shared_ptr<const Artifact> artifact,
-                                                 std::unique_ptr<Backend> backend,
+                                                 BackendPtr backend,
                                                  const SessionOptions& options = {});
   ~Session();
 

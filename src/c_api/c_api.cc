@@ -236,7 +236,7 @@ Status Create(const ls_artifact& artifact, const ls_session_options* given, ls_s
   const std::string name = options.backend ? options.backend : "cpu";
   if (options.threads < 0 || options.threads > 1024)
     return InvalidArgument("create: {} threads: 0 (one per core) to 1024", options.threads);
-  std::unique_ptr<Backend> backend;
+  BackendPtr backend;
   if (name == "cpu") backend = MakeCpuBackend({.threads = options.threads});
   if (name == "null") backend = MakeNullBackend();
   if (!backend) return Unsupported("create: no backend `{}`: this build has cpu and null", name);

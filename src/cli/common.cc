@@ -61,7 +61,7 @@ int Fail(std::string_view subcommand, const Status& status, bool json) {
   return kBadInput;
 }
 
-Result<std::unique_ptr<Backend>> MakeBackend(const std::string& name, int threads) {
+Result<BackendPtr> MakeBackend(const std::string& name, int threads) {
   if (threads < 0 || threads > 1024)
     return InvalidArgument("--threads {}: 0 (one per core) to 1024", threads);
   if (name == "cpu") return MakeCpuBackend({.threads = threads});

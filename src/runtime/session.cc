@@ -22,7 +22,7 @@ double MicrosSince(Clock::time_point start) {
 
 struct Session::Impl {
   std::shared_ptr<const Artifact> artifact;
-  std::unique_ptr<Backend> backend;
+  BackendPtr backend;
   SessionOptions options;
   plan::Plan plan;
   Binding binding;
@@ -50,11 +50,13 @@ struct Session::Impl {
   void NoteStatesWritten(size_t end);
 };
 
+void DeleteBackend::operator()(Backend* backend) const { delete backend; }
+
 Session::Session() : impl_(std::make_unique<Impl>()) {}
 Session::~Session() = default;
 
 Result<std::unique_ptr<Session>> Session::Create(std::shared_ptr<const Artifact> artifact,
-                                                 std::unique_ptr<Backend> backend,
+                                                 BackendPtr backend,
                                                  const SessionOptions& options) {
   std::unique_ptr<Session> session(new Session());
   Impl& s = *session->impl_;

@@ -112,24 +112,33 @@ def test_header_is_cpp_too(prefix, tmp_path):
     )
 
 
-def test_cmake_package(prefix, library, model, tmp_path):
-    (tmp_path / "CMakeLists.txt").write_text(
-        "cmake_minimum_required(VERSION 3.25)\nproject(use LANGUAGES C CXX)\n"
-        "find_package(liveshape 0.1 REQUIRED)\n"
-        f"add_executable(walk {HERE / 'walk.c'})\ntarget_link_libraries(walk liveshape::c m)\n"
-        "add_executable(use use.cc)\ntarget_link_libraries(use liveshape::cpp)\n"
+@pytest.fixture(scope="module")
+def greedy():
+    """Eight tokens that follow 5 6 7, by torch."""
+    import torch
+
+    program = torch.export.load(DEMO / "demo.pt2").module()
+    tokens, position, found = torch.tensor([[5, 6, 7]]), 0, []
+    with torch.no_grad():
+        for _ in range(8):
+            logits = program(tokens, position)
+            position += tokens.shape[1]
+            tokens = logits.argmax(-1, keepdim=True)
+            found.append(int(tokens))
+    return found
+
+
+@pytest.mark.parametrize("language", ["c", "cpp"])
+def test_example(language, prefix, model, greedy, tmp_path):
+    """examples/ against the CMake package, as their first lines say to build and use them."""
+    warnings = "-Wall -Wextra -pedantic -Werror"
+    compiler = {"c": "C", "cpp": "CXX"}[language]
+    flags = [f"-DCMAKE_PREFIX_PATH={prefix}", f"-DCMAKE_{compiler}_FLAGS={warnings}"]
+    run("cmake", "-S", ROOT / "examples" / language, "-B", tmp_path, *flags)
+    run("cmake", "--build", tmp_path)
+    said = run(tmp_path / "greedy", model / "demo.live", 8, 5, 6, 7)
+    assert [int(token) for token in said.split()] == greedy
+    failed = subprocess.run(
+        [tmp_path / "greedy", model / "none.live", "8", "5"], capture_output=True, text=True
     )
-    (tmp_path / "use.cc").write_text(
-        '#include "liveshape/liveshape.h"\n#include "runtime/backend.h"\n'
-        "int main(int, char** argv) {\n"
-        "  using namespace liveshape;\n"
-        "  auto artifact = Artifact::Load(argv[1]);\n"
-        "  if (!artifact.ok()) return 1;\n"
-        "  return !Session::Create(*artifact, MakeCpuBackend({.threads = 1})).ok();\n"
-        "}\n"
-    )
-    run("cmake", "-S", tmp_path, "-B", tmp_path / "b", f"-DCMAKE_PREFIX_PATH={prefix}")
-    run("cmake", "--build", tmp_path / "b")
-    run(tmp_path / "b" / "use", model / "demo.live")
-    files = [model / "demo.live", model / "external.live", model / "embed.bin", model]
-    run(tmp_path / "b" / "walk", *files)
+    assert failed.returncode == 1 and "none.live" in failed.stderr

@@ -149,7 +149,7 @@ class CpuBackend : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> MakeCpuBackend(const CpuOptions& options) {
+BackendPtr MakeCpuBackend(const CpuOptions& options) {
   return std::make_unique<CpuBackend>(options);
 }
 

@@ -16,6 +16,6 @@ class NullBackend : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> MakeNullBackend() { return std::make_unique<NullBackend>(); }
+BackendPtr MakeNullBackend() { return std::make_unique<NullBackend>(); }
 
 }  // namespace liveshape
