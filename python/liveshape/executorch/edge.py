@@ -1,0 +1,87 @@
+"""An edge program as a plain ATen program, for the importer that reads every other .pt2.
+
+Edge overloads wrap ATen's; dim_order ops say in another way what a copy or a cast says, and are
+ours only where the order is row-major.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+import operator
+from typing import Any
+
+import torch
+from executorch.exir.dialects.edge._ops import EdgeOpOverload
+from torch.export import ExportedProgram
+
+aten = torch.ops.aten
+# What remains of a dim_order op once its order is known to be row-major: (target, its keywords).
+DIM_ORDER_OPS = {
+    "dim_order_ops._to_dim_order_copy.default": (aten._to_copy.default, ("dtype",)),
+    "dim_order_ops._clone_dim_order.default": (aten.clone.default, ()),
+}
+
+
+def overload(node: torch.fx.Node) -> Any:
+    """The ATen op or Python function that a node calls."""
+    target = node.target
+    return target._op if isinstance(target, EdgeOpOverload) else target
+
+
+def target_name(node: torch.fx.Node) -> str:
+    """As a .pt2 spells it: `torch.ops.aten.add.Tensor`, `_operator.mul`; dim_order ops as ATen."""
+    target = overload(node)
+    if isinstance(target, torch._ops.OpOverload):
+        plain, _ = DIM_ORDER_OPS.get(str(target), (target, ()))
+        return f"torch.ops.{plain}"
+    return f"{getattr(target, '__module__', '?')}.{getattr(target, '__name__', target)}"
+
+
+def is_row_major(node: torch.fx.Node) -> bool:
+    """Whether a dim_order op asks for the order that our tensors have anyway."""
+    order = node.kwargs.get("dim_order")
+    return order is None or list(order) == list(range(len(order)))
+
+
+def is_size(node: torch.fx.Node) -> bool:
+    """Whether a node computes a size, not a tensor."""
+    value = node.meta.get("val")
+    return isinstance(value, (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool))
+
+
+def tensors(value: Any) -> list[torch.Tensor]:
+    """Tensors of a node's value: one, or those of a tuple."""
+    items = value if isinstance(value, (tuple, list)) else [value]
+    return [item for item in items if isinstance(item, torch.Tensor)]
+
+
+def as_aten(edge: ExportedProgram) -> ExportedProgram:
+    """The same program over ATen ops. Weights are shared, the graph is a copy."""
+    module = copy.deepcopy(edge.graph_module)
+    for node in module.graph.nodes:
+        if node.op != "call_function" or node.target is operator.getitem:
+            continue
+        node.target = overload(node)
+        if plain := DIM_ORDER_OPS.get(str(node.target)):
+            node.target, kept = plain
+            node.kwargs = {k: v for k, v in node.kwargs.items() if k in kept and v is not None}
+    module.recompile()
+    return ExportedProgram(
+        root=module,
+        graph=module.graph,
+        graph_signature=edge.graph_signature,
+        state_dict=edge.state_dict,
+        range_constraints=edge.range_constraints,
+        module_call_graph=edge.module_call_graph,
+        example_inputs=None,
+        constants=edge.constants,
+        verifiers=[torch._export.verifier.Verifier],
+    )
+
+
+def as_pt2(edge: ExportedProgram) -> bytes:
+    """The bytes of a .pt2 with that program."""
+    archive = io.BytesIO()
+    torch.export.save(as_aten(edge), archive)
+    return archive.getvalue()
