@@ -168,7 +168,8 @@ class Session {
   Status Run(std::span<const TensorRef> inputs, std::span<TensorRef> outputs);
 
   size_t output_count() const;
-  const TensorRef& output(size_t i) const;  // of the last run; dims are live after Bind already
+  const TensorRef& output(size_t i) const;  // of the last run; dims are live after Bind already...
+  bool output_known_at_bind(size_t i) const;  // ... unless its size comes from data: after Run then
   std::span<const int64_t> symbol_values() const;  // the bound shape
 
   // States: what the graph keeps between runs.

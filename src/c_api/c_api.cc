@@ -248,16 +248,11 @@ Status Create(const ls_artifact& artifact, const ls_session_options* given, ls_s
   const ir::Graph& graph = handle->graph();
   for (const PortDescription& port : artifact.artifact->inputs())
     handle->inputs.push_back({port.dtype, nullptr, std::vector<int64_t>(port.dims.size())});
-  for (const ir::Output& output : graph.outputs) {
-    sym::Stage stage = output.scalar ? graph.table().StageOf(output.scalar) : 0;
+  for (size_t i = 0; i < handle->session->output_count(); ++i) {
     TensorRef ref;
-    if (output.value != ir::kNoValue) {
-      ref.dims.resize(graph.type(output.value).dims.size());
-      for (const ir::Expr dim : graph.type(output.value).dims)
-        stage = std::max(stage, graph.table().StageOf(dim));
-    }
+    ref.dims.resize(handle->session->output(i).dims.size());
     handle->outputs.push_back(std::move(ref));
-    handle->late.push_back(stage > 0);
+    handle->late.push_back(!handle->session->output_known_at_bind(i));
   }
   handle->has_data.assign(handle->outputs.size(), false);
   for (const ir::State& state : graph.states)

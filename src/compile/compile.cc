@@ -147,6 +147,19 @@ Result<std::unique_ptr<ir::Graph>> CompileGraph(std::span<const std::byte> pt2,
   return std::move(imported.graph);
 }
 
+Result<std::vector<std::byte>> CompileBytes(std::span<const std::byte> pt2,
+                                            std::shared_ptr<const void> owner,
+                                            const CompileRequest& request, CompileReport* report) {
+  const auto start = Clock::now();
+  LS_ASSIGN_OR_RETURN(auto graph, CompileGraph(pt2, std::move(owner), request, report));
+  const auto write_start = Clock::now();
+  LS_ASSIGN_OR_RETURN(std::vector<std::byte> bytes, artifact::SerializeArtifact(*graph));
+  report->pass_ms.emplace_back("write", MillisSince(write_start));
+  if (request.progress) request.progress("write", report->pass_ms.back().second);
+  report->seconds = MillisSince(start) / 1000;
+  return bytes;
+}
+
 Result<CompileReport> CompileFile(const CompileRequest& request) {
   const auto start = Clock::now();
   CompileReport report;

@@ -54,7 +54,12 @@ struct CompileReport {
 
 Result<CompileReport> CompileFile(const CompileRequest& request);
 
-// The same without files, for tests and tools.
+// The same in memory: no file is read or written, `input` and `output` are not used.
+Result<std::vector<std::byte>> CompileBytes(std::span<const std::byte> pt2,
+                                            std::shared_ptr<const void> owner,
+                                            const CompileRequest& request, CompileReport* report);
+
+// Without the artifact, for tests and tools.
 Result<std::unique_ptr<ir::Graph>> CompileGraph(std::span<const std::byte> pt2,
                                                 std::shared_ptr<const void> owner,
                                                 const CompileRequest& request,

@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "import/pt2/archive.h"
@@ -39,6 +40,11 @@ struct ImportResult {
   std::vector<std::string> specialised;  // dims that torch fixed although the input could vary
   std::vector<std::string> warnings;
 };
+
+// Whether a node of this target ("torch.ops.aten.add.Tensor") is read; its arguments may still be refused.
+bool IsSupportedTarget(std::string_view target);
+// Those that are operators of torch, in their functional form.
+std::vector<std::string> SupportedTargets();
 
 Result<ImportResult> ImportPt2(const pt2::Pt2Archive& archive, std::shared_ptr<const void> owner,
                                const ImportOptions& options = {});

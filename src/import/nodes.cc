@@ -18,8 +18,24 @@ bool MayAlias(std::string_view target) {
   return form != nullptr && form->aliases;
 }
 
+namespace {
+constexpr std::string_view kItems[] = {"aten.item.default", "aten._local_scalar_dense.default"};
+constexpr std::string_view kAssertScalar = "aten._assert_scalar.default";
+// Without effect on values: ranges are in the program, metadata asserts are checked by CheckType.
+constexpr std::string_view kNoOps[] = {
+    "aten._assert_tensor_metadata.default",
+    "aten.sym_constrain_range.default",
+    "aten.sym_constrain_range_for_size.default",
+    "aten._assert_async.msg",
+};
+
+bool IsNoOp(std::string_view target) {
+  return std::ranges::find(kNoOps, target) != std::end(kNoOps);
+}
+}  // namespace
+
 bool IsItem(std::string_view target) {
-  return target == "aten.item.default" || target == "aten._local_scalar_dense.default";
+  return std::ranges::find(kItems, target) != std::end(kItems);
 }
 
 const WrapperOp* FindWrapper(std::string_view target) {
@@ -69,17 +85,6 @@ bool IsScalarTarget(std::string_view target) {
          target.starts_with("builtins.");
 }
 
-// Without effect on values: ranges are in the program, metadata asserts are checked by CheckType.
-bool IsNoOp(std::string_view target) {
-  static constexpr std::string_view kNoOps[] = {
-      "aten._assert_tensor_metadata.default",
-      "aten.sym_constrain_range.default",
-      "aten.sym_constrain_range_for_size.default",
-      "aten._assert_async.msg",
-  };
-  return std::find(std::begin(kNoOps), std::end(kNoOps), target) != std::end(kNoOps);
-}
-
 // "aten.add_.Tensor" -> "aten.add.Tensor"; empty if the op does not write in place.
 std::string FunctionalTarget(std::string_view target) {
   const size_t dot = target.rfind('.');
@@ -100,10 +105,7 @@ void Importer::CollectUnknown(const pt2::Graph& graph, std::vector<std::string>&
         if (auto inner = arg.arg.graph()) CollectUnknown(*inner, unknown);
       continue;
     }
-    if (IsScalarTarget(target) || IsNoOp(target) || IsItem(target) ||
-        target == "aten._assert_scalar.default")
-      continue;
-    if (ops::FindForm(target) || ops::FindForm(FunctionalTarget(target))) continue;
+    if (IsSupportedTarget(target)) continue;
     const std::string where = node.source.str();
     unknown.push_back(
         fmt::format("  {}  node `{}`{}{}", target, node.name, where.empty() ? "" : " at ", where));
@@ -259,7 +261,7 @@ Status Importer::ImportNode(Env& env, const pt2::Node& node) {
   if (IsNoOp(target)) return {};
   if (const WrapperOp* wrapper = FindWrapper(target)) return ImportWrapper(env, node, *wrapper);
   if (IsItem(target)) return ImportItem(env, node);
-  if (target == "aten._assert_scalar.default") {
+  if (target == kAssertScalar) {
     const pt2::Arg* condition = node.Find("self");
     if (condition == nullptr) return {};
     LS_ASSIGN_OR_RETURN(ops::AtenValue value, ToAten(env, *condition));
@@ -455,3 +457,28 @@ Status Importer::ImportAten(Env& env, const pt2::Node& node, const std::string& 
 }
 
 }  // namespace liveshape::import
+
+namespace liveshape {
+
+bool IsSupportedTarget(std::string_view long_target) {
+  using namespace import;
+  const std::string target = ShortTarget(long_target);
+  return FindWrapper(target) || IsScalarTarget(target) || IsNoOp(target) || IsItem(target) ||
+         target == kAssertScalar || ops::FindForm(target) ||
+         ops::FindForm(FunctionalTarget(target));
+}
+
+std::vector<std::string> SupportedTargets() {
+  using namespace import;
+  std::vector<std::string> targets = {fmt::format("torch.ops.{}", kAssertScalar)};
+  for (const std::string_view target : kItems)
+    targets.push_back(fmt::format("torch.ops.{}", target));
+  for (const std::string_view target : kNoOps)
+    targets.push_back(fmt::format("torch.ops.{}", target));
+  for (const ops::AtenForm* form : ops::AllForms())
+    targets.push_back(fmt::format("torch.ops.{}", form->target));
+  std::ranges::sort(targets);
+  return targets;
+}
+
+}  // namespace liveshape

@@ -285,6 +285,14 @@ Status Session::Run(std::span<const TensorRef> inputs, std::span<TensorRef> outp
 
 size_t Session::output_count() const { return impl_->outputs.size(); }
 const TensorRef& Session::output(size_t i) const { return impl_->outputs[i]; }
+bool Session::output_known_at_bind(size_t i) const {
+  const ir::Graph& graph = impl_->graph();
+  const ir::Output& output = graph.outputs[i];
+  if (output.scalar) return graph.table().StageOf(output.scalar) == 0;
+  for (const ir::Expr dim : graph.type(output.value).dims)
+    if (graph.table().StageOf(dim) > 0) return false;
+  return true;
+}
 std::span<const int64_t> Session::symbol_values() const { return impl_->binding.symbols(); }
 bool Session::needs_reset() const { return impl_->needs_reset; }
 std::atomic<bool>& Session::cancel() { return impl_->cancel; }
