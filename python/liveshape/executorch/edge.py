@@ -9,11 +9,14 @@ from __future__ import annotations
 import copy
 import io
 import operator
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import torch
 from executorch.exir.dialects.edge._ops import EdgeOpOverload
 from torch.export import ExportedProgram
+from torch.export.graph_signature import ExportGraphSignature, SymIntArgument
 
 aten = torch.ops.aten
 # What remains of a dim_order op once its order is known to be row-major: (target, its keywords).
@@ -70,14 +73,46 @@ def as_aten(edge: ExportedProgram) -> ExportedProgram:
     return ExportedProgram(
         root=module,
         graph=module.graph,
-        graph_signature=edge.graph_signature,
+        graph_signature=_signature(edge),
         state_dict=edge.state_dict,
-        range_constraints=edge.range_constraints,
+        range_constraints=_ranges(edge),
         module_call_graph=edge.module_call_graph,
         example_inputs=None,
         constants=edge.constants,
         verifiers=[torch._export.verifier.Verifier],
     )
+
+
+def symbols(nodes: Iterable[torch.fx.Node]) -> set[str]:
+    """Symbols in the sizes of what these nodes make."""
+    found = set()
+    for node in nodes:
+        value = node.meta.get("val")
+        sizes = [size for tensor in tensors(value) for size in tensor.shape]
+        for size in [*sizes, value]:
+            if isinstance(size, torch.SymInt):
+                found |= {str(symbol) for symbol in size.node.expr.free_symbols}
+    return found
+
+
+def _ranges(edge: ExportedProgram) -> dict:
+    """A part of a program is given the symbols of the whole, and could not solve the others."""
+    mine = symbols(edge.graph.nodes)
+    return {
+        key: bounds
+        for key, bounds in edge.range_constraints.items()
+        if {str(symbol) for symbol in key.free_symbols} <= mine
+    }
+
+
+def _signature(edge: ExportedProgram) -> ExportGraphSignature:
+    """With integers that enter a part of a program called so: ExecuTorch calls them tensors."""
+    placeholders = [node for node in edge.graph.nodes if node.op == "placeholder"]
+    specs = [
+        replace(spec, arg=SymIntArgument(name=node.name)) if is_size(node) else spec
+        for spec, node in zip(edge.graph_signature.input_specs, placeholders, strict=True)
+    ]
+    return ExportGraphSignature(specs, edge.graph_signature.output_specs)
 
 
 def as_pt2(edge: ExportedProgram) -> bytes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from functools import cache
 
 import torch
 from executorch.exir.backend.partitioner import (
@@ -80,7 +79,7 @@ class LiveshapePartitioner(Partitioner):
         kept: dict[object, bool] = {}
         for node in ep.graph.nodes:
             op = overload(node)
-            if node.op == "call_function" and isinstance(op, torch._ops.OpOverload):
+            if isinstance(op, torch._ops.OpOverload) and not is_size(node):
                 plain = not op._schema.is_mutable and all(
                     r.alias_info is None for r in op._schema.returns
                 )
@@ -108,21 +107,12 @@ class LiveshapePartitioner(Partitioner):
         return {str(table.resolve(name)): bound for name, bound in self._bounds.items()}
 
 
-@cache
-def _targets() -> frozenset[str]:
-    return frozenset(_core.supported_targets())
-
-
 def is_supported(node: torch.fx.Node) -> bool:
     if node.op != "call_function":
         return False
     if node.target is operator.getitem:
         return isinstance(node.args[0], torch.fx.Node) and is_supported(node.args[0])
-    if is_size(node) and all(is_size(n) or n.op == "placeholder" for n in node.all_input_nodes):
-        return True
-    if is_size(node) and target_name(node).startswith("torch.ops.aten.sym_"):
-        return True
-    if target_name(node) not in _targets() or not is_row_major(node):
+    if not _core.is_supported(target_name(node)) or not is_row_major(node):
         return False
     values = [node.meta.get("val"), *(n.meta.get("val") for n in node.all_input_nodes)]
     return all(tensor.dtype in DTYPES for value in values for tensor in tensors(value))
@@ -167,9 +157,11 @@ def tag_states(ep: ExportedProgram) -> None:
         buffer = signature.inputs_to_buffers.get(node.name) if node.op == "placeholder" else None
         if buffer not in writers:
             continue
-        involved = [nodes[writers[buffer]], *(u for u in node.users if u.op != "output")]
-        tags = {n.meta.get("delegation_tag") for n in involved}
-        if len(tags) == 1 and None not in tags:
+        writer = nodes[writers[buffer]]
+        tags = {n.meta.get("delegation_tag") for n in [writer, *node.users]}
+        returned = [spec.arg.name for spec in signature.output_specs].count(writer.name) > 1
+        # A delegate that owns a buffer cannot also return its new value.
+        if len(tags) == 1 and None not in tags and not returned:
             node.meta["delegation_tag"] = tags.pop()
 
 

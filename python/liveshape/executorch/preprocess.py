@@ -10,7 +10,7 @@ from executorch.exir.backend.compile_spec_schema import CompileSpec
 from torch.export import ExportedProgram
 
 from liveshape import _core
-from liveshape.executorch.edge import as_pt2
+from liveshape.executorch.edge import as_pt2, symbols
 
 QUANT = ("", "q8", "q4")
 
@@ -58,16 +58,5 @@ class LiveshapeBackend(BackendDetails):
 
 def _within(edge: ExportedProgram, values: dict[str, int]) -> dict[str, int]:
     """Those of the symbols that this part of the program has."""
-    found = {
-        str(symbol)
-        for node in edge.graph.nodes
-        if node.op == "placeholder"
-        for size in _sizes(node.meta.get("val"))
-        for symbol in size.node.expr.free_symbols
-    }
-    return {name: value for name, value in values.items() if name in found}
-
-
-def _sizes(value: object) -> list:
-    sizes = list(value.shape) if hasattr(value, "shape") else [value]
-    return [size for size in sizes if hasattr(size, "node")]
+    mine = symbols(edge.graph.nodes)
+    return {name: value for name, value in values.items() if name in mine}
