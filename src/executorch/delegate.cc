@@ -38,19 +38,39 @@ Result<DType> FromScalarType(ScalarType type) {
   }
 }
 
-Status CheckRowMajor(const Tensor& tensor) {
-  const auto order = tensor.dim_order();
-  for (size_t i = 0; i < order.size(); ++i)
-    if (order[i] != i)
-      return Unsupported("its dim order is not row-major: export without memory formats");
-  return {};
-}
-
 Status CheckType(const Tensor& tensor, DType wanted) {
   LS_ASSIGN_OR_RETURN(const DType dtype, FromScalarType(tensor.scalar_type()));
   if (dtype != wanted)
     return InvalidArgument("dtype {}, the model has {}", Name(dtype), Name(wanted));
-  return CheckRowMajor(tensor);
+  return {};
+}
+
+bool IsRowMajor(const Tensor& tensor) {
+  const auto order = tensor.dim_order();
+  for (size_t i = 0; i < order.size(); ++i)
+    if (order[i] != i) return false;
+  return true;
+}
+
+// Between row-major memory and that of a tensor with another dim order (channels last), which is dense too.
+template <typename Copy>
+void ForEachRun(const Tensor& tensor, size_t element, const Copy& copy) {
+  const auto sizes = tensor.sizes();
+  const auto order = tensor.dim_order();
+  std::array<size_t, kTensorDimensionLimit> strides, at = {};
+  size_t stride = element;
+  for (size_t i = order.size(); i-- > 0; stride *= static_cast<size_t>(sizes[order[i]]))
+    strides[order[i]] = stride;
+  const size_t last = sizes.size() - 1, count = static_cast<size_t>(tensor.numel());
+  size_t there = 0;
+  for (size_t here = 0; here < count * element; here += element) {
+    copy(here, there);
+    there += strides[last];
+    for (size_t d = last; ++at[d] == static_cast<size_t>(sizes[d]) && d > 0; --d) {
+      at[d] = 0;
+      there += strides[d - 1] - strides[d] * static_cast<size_t>(sizes[d]);
+    }
+  }
 }
 
 Status Resize(const Tensor& tensor, std::span<const int64_t> dims) {
@@ -107,6 +127,8 @@ Result<std::unique_ptr<Delegate>> Delegate::Create(std::span<const std::byte> bl
   for (const PortDescription& port : artifact.inputs())
     delegate->inputs_.push_back({port.dtype, nullptr, std::vector<int64_t>(port.dims.size())});
   delegate->integers_.resize(delegate->inputs_.size());
+  delegate->reordered_.resize(delegate->inputs_.size());
+  delegate->given_.resize(artifact.outputs().size());
   for (size_t i = 0; i < artifact.outputs().size(); ++i) {
     const PortDescription& port = artifact.outputs()[i];
     // The partitioner leaves sizes that others read outside.
@@ -134,6 +156,15 @@ Status Delegate::ReadInput(size_t i, const EValue& value) {
   // A rank that differs is refused by the bind, which names the input's dims.
   input.dims.assign(tensor.sizes().begin(), tensor.sizes().end());
   input.data = const_cast<void*>(tensor.const_data_ptr());
+  if (!IsRowMajor(tensor)) {
+    const auto* from = static_cast<const std::byte*>(tensor.const_data_ptr());
+    const size_t element = SizeOf(input.dtype);
+    reordered_[i].resize(tensor.nbytes());
+    ForEachRun(tensor, element, [&](size_t here, size_t there) {
+      std::memcpy(&reordered_[i][here], from + there, element);
+    });
+    input.data = reordered_[i].data();
+  }
   return {};
 }
 
@@ -143,10 +174,23 @@ Status Delegate::PrepareOutput(size_t i, EValue& value) {
   Tensor& tensor = value.toTensor();
   LS_RETURN_IF_ERROR(CheckType(tensor, live.dtype));
   LS_RETURN_IF_ERROR(Resize(tensor, live.dims));
-  outputs_[i].data = tensor.mutable_data_ptr();
-  if (outputs_[i].data == nullptr && live.bytes() > 0)
+  if (tensor.mutable_data_ptr() == nullptr && live.bytes() > 0)
     return FailedPrecondition("it has no memory: give it some before executing");
+  outputs_[i].data = IsRowMajor(tensor) ? tensor.mutable_data_ptr() : nullptr;
   return {};
+}
+
+void Delegate::CopyOutput(size_t i, const Tensor& tensor) {
+  const TensorRef& made = session_->output(i);
+  const auto* from = static_cast<const std::byte*>(made.data);
+  auto* to = static_cast<std::byte*>(tensor.mutable_data_ptr());
+  const size_t element = SizeOf(made.dtype);
+  if (made.bytes() == 0) return;
+  if (IsRowMajor(tensor))
+    std::memcpy(to, from, made.bytes());
+  else
+    ForEachRun(tensor, element,
+               [&](size_t here, size_t there) { std::memcpy(to + there, from + here, element); });
 }
 
 Status Delegate::Run(Span<EValue*> args) {
@@ -168,13 +212,13 @@ Status Delegate::Run(Span<EValue*> args) {
   for (size_t i = 0; i < outputs_.size(); ++i) {
     outputs_[i].data = nullptr;
     if (!late_[i]) LS_RETURN_IF_ERROR(prepare(i));
+    given_[i] = outputs_[i].data != nullptr;
   }
   LS_RETURN_IF_ERROR(session_->Run(inputs_, outputs_));
   for (size_t i = 0; i < outputs_.size(); ++i) {
-    if (!late_[i]) continue;
-    LS_RETURN_IF_ERROR(prepare(i));
-    const TensorRef& made = session_->output(i);
-    if (made.bytes() > 0) std::memcpy(outputs_[i].data, made.data, made.bytes());
+    if (given_[i]) continue;
+    if (late_[i]) LS_RETURN_IF_ERROR(prepare(i));
+    CopyOutput(i, args[inputs_.size() + i]->toTensor());
   }
   return {};
 }

@@ -37,20 +37,23 @@ class Delegate {
                                                   const DelegateOptions& options, bool* copied);
 
   // Inputs are read at their live sizes. Outputs are resized to theirs and written in place; one whose size only the
-  // data tells is computed in session memory and copied. On failure states are as before, or every later call is
+  // data tells, or whose dim order is not row-major, is computed in session memory and copied. On failure states are as before, or every later call is
   // refused (InvalidState) until the Method is loaded again.
   executorch::runtime::Error Execute(executorch::runtime::Span<executorch::runtime::EValue*> args);
 
  private:
   Status ReadInput(size_t i, const executorch::runtime::EValue& value);
   Status PrepareOutput(size_t i, executorch::runtime::EValue& value);  // resize, and where to write
+  void CopyOutput(size_t i, const executorch::aten::Tensor& tensor);   // out of session memory
   Status Run(executorch::runtime::Span<executorch::runtime::EValue*> args);
 
   std::shared_ptr<const Artifact> artifact_;
   std::unique_ptr<Session> session_;
   std::vector<TensorRef> inputs_, outputs_;
-  std::vector<int64_t> integers_;  // of inputs that are integers
-  std::vector<bool> late_;         // outputs whose size is known only after the run
+  std::vector<int64_t> integers_;                  // of inputs that are integers
+  std::vector<std::vector<std::byte>> reordered_;  // inputs of another dim order, made row-major
+  std::vector<bool> given_;                        // outputs that this run writes in place
+  std::vector<bool> late_;                         // outputs whose size is known only after the run
 };
 
 }  // namespace liveshape::et

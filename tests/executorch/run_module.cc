@@ -1,8 +1,8 @@
 // A C++ program as a user of ExecuTorch writes it: nothing of Liveshape but the library it links.
 //
-//   run_module model.pte 2,8 in.bin out.bin 5,8 in2.bin out2.bin ...
+//   run_module model.pte THREADS 2,8 in.bin out.bin 5,8 in2.bin out2.bin ...
 //
-// runs `forward` of one Module once for each triple: a float input of these sizes, read from a file; output 0 is
+// loads with a backend option, then runs `forward` of one Module once for each triple: a float input of these sizes, read from a file; output 0 is
 // written. Prints the sizes of each output, or `error 0x12` and goes on.
 #include <executorch/extension/module/module.h>
 #include <executorch/extension/tensor/tensor_ptr_maker.h>
@@ -16,6 +16,7 @@
 namespace {
 
 using executorch::aten::SizesType;
+using executorch::runtime::Error;
 
 std::vector<SizesType> ReadSizes(const char* text) {
   std::vector<SizesType> sizes;
@@ -34,9 +35,15 @@ std::vector<float> ReadFloats(const char* path) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 5 || argc % 3 != 2) return 2;
+  if (argc < 6 || argc % 3 != 0) return 2;
   executorch::extension::Module module(argv[1]);
-  for (int i = 2; i < argc; i += 3) {
+  executorch::runtime::BackendOptions<1> options;
+  executorch::runtime::LoadBackendOptionsMap by_backend;
+  if (options.set_option("threads", std::stoi(argv[2])) != Error::Ok ||
+      by_backend.set_options("LiveshapeBackend", options.view()) != Error::Ok ||
+      module.load(by_backend) != Error::Ok)
+    return 1;
+  for (int i = 3; i < argc; i += 3) {
     std::vector<float> data = ReadFloats(argv[i + 1]);
     auto input = executorch::extension::from_blob(data.data(), ReadSizes(argv[i]));
     const auto outputs = module.forward(input);

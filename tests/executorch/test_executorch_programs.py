@@ -55,6 +55,31 @@ def test_a_graph_that_is_only_partly_ours(tmp_path):
             torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-5)
 
 
+class ChannelsLast(nn.Module):
+    """Tensors of another dim order enter and leave both parts."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 5, 3), nn.Conv2d(5, 4, 1)
+
+    def forward(self, x):
+        middle = torch.asinh(self.first(x.to(memory_format=torch.channels_last)))
+        return self.second(middle), middle + 1
+
+
+def test_memory_formats_change_no_value(tmp_path):
+    torch.manual_seed(0)
+    model = ChannelsLast().eval()
+    x = torch.randn(2, 3, 9, 7)
+    edge = lower(export(model, (x,), dynamic_shapes=({0: Dim("B", min=1, max=4)},)))
+    assert parts(edge) == 2 and len(outside(edge)) == 1
+    method = load(save(edge, tmp_path / "m.pte"))
+    for batch in (4, 1, 2):
+        x = torch.randn(batch, 3, 9, 7)
+        for got, want in zip(method.execute([x]), model(x), strict=True):
+            torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-5)
+
+
 class Totals(nn.Module):
     """Two delegated parts with a foreign node between them read and write one buffer."""
 
@@ -174,6 +199,12 @@ def test_a_damaged_blob_is_refused_at_load(tmp_path):
         load(path)
 
 
+def test_a_dim_without_a_maximum_is_named():
+    ep = export(nn.Linear(8, 8), (torch.randn(5, 8),), dynamic_shapes=({0: Dim("T", min=1)},))
+    with pytest.raises(ValueError, match="has no maximum"):
+        lower(ep)
+
+
 def test_bad_options_are_refused_before_anything_runs():
     with pytest.raises(ValueError, match="quant"):
         LiveshapePartitioner(quant="q2")
@@ -205,13 +236,16 @@ def test_from_a_cpp_module(tmp_path):
         inputs[i].numpy().tofile(tmp_path / f"in{i}")
         calls += [f"{size},8", str(tmp_path / f"in{i}"), str(tmp_path / f"out{i}")]
     program = ROOT / "build" / "release" / "executorch_run_module"
-    done = subprocess.run([program, path, *calls], capture_output=True, text=True, check=True)
+    done = subprocess.run([program, path, "1", *calls], capture_output=True, text=True, check=True)
     lines = done.stdout.splitlines()
     assert lines[2] == "error 0x10", "the input tensor itself is bounded by ExecuTorch"
     for i in (0, 1, 3, 4):
         assert lines[i].split() == [str(len(inputs[i])), "16"]
         got = torch.from_numpy(np.fromfile(tmp_path / f"out{i}", np.float32)).reshape(-1, 16)
         torch.testing.assert_close(got, model(inputs[i]), rtol=1e-5, atol=1e-5)
+    # What is given at load outranks the export.
+    done = subprocess.run([program, path, "-1", *calls], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[0] == "error 0x12" and "threads = -1" in done.stderr
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 """An edge program as a plain ATen program, for the importer that reads every other .pt2.
 
-Edge overloads wrap ATen's; dim_order ops say in another way what a copy or a cast says, and are
-ours only where the order is row-major.
+Edge overloads wrap ATen's. A dim_order op is a copy or a cast that also names a memory layout; no
+value depends on that, so inside a delegate nothing is left of it, and at its border the runtime
+reads and writes whatever order a tensor has.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, SymIntArgument
 
 aten = torch.ops.aten
-# What remains of a dim_order op once its order is known to be row-major: (target, its keywords).
+# What remains of a dim_order op: (target, its keywords).
 DIM_ORDER_OPS = {
     "dim_order_ops._to_dim_order_copy.default": (aten._to_copy.default, ("dtype",)),
     "dim_order_ops._clone_dim_order.default": (aten.clone.default, ()),
@@ -39,12 +40,6 @@ def target_name(node: torch.fx.Node) -> str:
         plain, _ = DIM_ORDER_OPS.get(str(target), (target, ()))
         return f"torch.ops.{plain}"
     return f"{getattr(target, '__module__', '?')}.{getattr(target, '__name__', target)}"
-
-
-def is_row_major(node: torch.fx.Node) -> bool:
-    """Whether a dim_order op asks for the order that our tensors have anyway."""
-    order = node.kwargs.get("dim_order")
-    return order is None or list(order) == list(range(len(order)))
 
 
 def is_size(node: torch.fx.Node) -> bool:
@@ -96,12 +91,15 @@ def symbols(nodes: Iterable[torch.fx.Node]) -> set[str]:
 
 
 def _ranges(edge: ExportedProgram) -> dict:
-    """A part of a program is given the symbols of the whole, and could not solve the others."""
+    """A part of a program is given the symbols of the whole, and could not solve the others.
+
+    A key may also be a number: what is left of a symbol that torch has solved.
+    """
     mine = symbols(edge.graph.nodes)
     return {
         key: bounds
         for key, bounds in edge.range_constraints.items()
-        if {str(symbol) for symbol in key.free_symbols} <= mine
+        if key.free_symbols and {str(symbol) for symbol in key.free_symbols} <= mine
     }
 
 

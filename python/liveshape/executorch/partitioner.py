@@ -17,7 +17,12 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner, Partit
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from liveshape import _core
-from liveshape.executorch.edge import is_row_major, is_size, overload, target_name, tensors
+from liveshape.executorch.edge import (
+    is_size,
+    overload,
+    target_name,
+    tensors,
+)
 from liveshape.executorch.library import BACKEND
 from liveshape.executorch.preprocess import QUANT, make_specs
 from liveshape.symbols import SymbolTable
@@ -66,6 +71,7 @@ class LiveshapePartitioner(Partitioner):
         """Notes the minimum of each symbol: 0 and 1 become 2 when the program is traced again."""
         ranges = {str(key): bounds for key, bounds in exported_program.range_constraints.items()}
         mins = {name: int(b.lower) for name, b in ranges.items() if b.lower < 2}
+        # In place: a copied graph may have other names than its signature. Nothing else reads it.
         for node in exported_program.graph.nodes:
             if node.op == "placeholder" and mins:
                 node.meta["custom"] = {**node.meta.get("custom", {}), MINS: mins}
@@ -112,7 +118,7 @@ def is_supported(node: torch.fx.Node) -> bool:
         return False
     if node.target is operator.getitem:
         return isinstance(node.args[0], torch.fx.Node) and is_supported(node.args[0])
-    if not _core.is_supported(target_name(node)) or not is_row_major(node):
+    if not _core.is_supported(target_name(node)):
         return False
     values = [node.meta.get("val"), *(n.meta.get("val") for n in node.all_input_nodes)]
     return all(tensor.dtype in DTYPES for value in values for tensor in tensors(value))
