@@ -14,9 +14,10 @@ Importing this module registers the backend with the runtime of this process.
 """
 
 from liveshape.executorch.library import LIBRARY, load
-from liveshape.executorch.partitioner import LiveshapePartitioner
-from liveshape.executorch.preprocess import LiveshapeBackend
 
-load()
+load()  # first: where the library is missing, that is said before torch is imported
+
+from liveshape.executorch.partitioner import LiveshapePartitioner  # noqa: E402
+from liveshape.executorch.preprocess import LiveshapeBackend  # noqa: E402
 
 __all__ = ["LIBRARY", "LiveshapeBackend", "LiveshapePartitioner"]
