@@ -9,6 +9,7 @@ decoder_4096, decoder_16    one two-layer decoder at two bounds. At S = 4096 gat
 decoder_small               the same at width 64: bind time, where kernels cost nothing.
 static_cache_4096, _64      Qwen3 through transformers' static cache at two capacities.
 weights_100mb               109 MB of weights: import, compile and load times.
+minilm                      a sentence encoder with its real weights, 3 to 256 tokens.
 """
 
 import argparse
@@ -58,12 +59,27 @@ def decoder(bound, width, hidden):
     return ep, shapes
 
 
+def cases_of(name):
+    """The module tests/models/<name>.py."""
+    file = ROOT / "tests" / "models" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, file)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def minilm():
+    """Batch 1: what a caller with one sentence at a time has."""
+    s = torch.export.Dim("S", min=3, max=256)
+    shapes = ({1: s}, {1: s})
+    ids = torch.arange(17)[None]
+    model = cases_of("text_encoders").Sentences().eval()
+    return torch.export.export(model, (ids, torch.ones_like(ids)), dynamic_shapes=shapes), shapes
+
+
 def static_cache(capacity):
     """The conformance case's own model, at another capacity."""
-    file = ROOT / "tests" / "models" / "static_cache.py"
-    spec = importlib.util.spec_from_file_location("static_cache", file)
-    module = sys.modules["static_cache"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = cases_of("static_cache")
     torch.manual_seed(0)
     ep = module.exporter(strict=True, capacity=capacity)(module.model("sdpa", capacity))
     return ep, module.NAMES
@@ -76,6 +92,7 @@ MODELS = {
     "static_cache_4096": lambda: static_cache(4096),
     "static_cache_64": lambda: static_cache(64),
     "weights_100mb": lambda: decoder(256, 1024, 3072),
+    "minilm": minilm,
 }
 
 

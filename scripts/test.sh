@@ -21,6 +21,7 @@ phase "python environment" scripts/venv.sh test || exit 1
 
 if phase "build release" scripts/build.sh release all liveshape_tests; then
   ctest_in unit release
+  phase "build executorch" scripts/executorch.sh executorch_run_module || true  # tests/executorch fail without it
   LIVESHAPE=$PWD/build/release/liveshape phase "pytest" .venv/bin/python -m pytest || true
 fi
 # asan and fuzz are two names of one binary folder.

@@ -306,12 +306,11 @@ Status Planner::PlanOutputs() {
     Located at = located_[output.value];
     const bool ours =
         plan_.storages[at.storage].place == Place::kArena && WholeStorage(output.value);
-    const bool repeated = std::find(taken.begin(), taken.end(), at.storage) != taken.end();
     if (!ours) {
       at = dense_copies_[Dense(output.value)];
     }
     planned.operand = MakeOperand(output.value, at);
-    planned.redirectable = !repeated;
+    planned.redirectable = std::find(taken.begin(), taken.end(), at.storage) == taken.end();
     taken.push_back(at.storage);
     plan_.outputs.push_back(planned);
   }

@@ -87,9 +87,10 @@ struct Birth {
 };
 
 struct PlannedOutput {
-  Operand operand;            // dense; storage kNoStorage for an integer
-  uint32_t scalar_at = 0;     // slot of an integer output
-  bool redirectable = false;  // may be written straight into the caller's memory
+  Operand operand;         // dense; storage kNoStorage for an integer
+  uint32_t scalar_at = 0;  // slot of an integer output
+  bool redirectable =
+      false;  // may be written straight into the caller's memory: the first of its storage
 };
 
 struct Plan {

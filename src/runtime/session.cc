@@ -44,6 +44,7 @@ struct Session::Impl {
   void SetOutputDims();
   Status BorrowInputs(std::span<const TensorRef> inputs);
   bool WritesToCaller(size_t output, const TensorRef& given) const;
+  const void* WhereMade(size_t output, std::span<const TensorRef> caller) const;
   void CheckContract(const AllocationScope& scope, const char* where);
   void Inject(const char* fault);
   Status RunSteps(size_t begin, size_t end);
@@ -172,6 +173,16 @@ bool Session::Impl::WritesToCaller(size_t i, const TensorRef& given) const {
          IsAligned(given.data, output.operand.dtype);
 }
 
+// Two outputs may be one value; an earlier one may then have taken it to the caller's memory.
+const void* Session::Impl::WhereMade(size_t i, std::span<const TensorRef> caller) const {
+  if (plan.outputs[i].operand.storage != plan::kNoStorage)
+    for (size_t j = 0; j < i; ++j)
+      if (plan.outputs[j].operand.storage == plan.outputs[i].operand.storage &&
+          WritesToCaller(j, caller[j]))
+        return caller[j].data;
+  return outputs[i].data;
+}
+
 // After a failure: states that no step before `end` wrote are as before; else the session says so and stays
 // shut.
 void Session::Impl::NoteStatesWritten(size_t end) {
@@ -250,10 +261,10 @@ Status Session::Impl::Run(std::span<const TensorRef> inputs, std::span<TensorRef
       std::copy(outputs[i].dims.begin(), outputs[i].dims.end(), out.dims.begin());
     else
       out.dims = outputs[i].dims;
-    if (given == nullptr)
-      out.data = outputs[i].data;
-    else if (!WritesToCaller(i, out))
-      std::memcpy(given, outputs[i].data, outputs[i].bytes());
+    if (WritesToCaller(i, out)) continue;
+    const void* const made = WhereMade(i, caller);
+    out.data = given == nullptr ? outputs[i].data : given;
+    if (out.data != made) std::memcpy(out.data, made, outputs[i].bytes());
   }
   LS_RETURN_IF_ERROR(std::move(status));
   Inject("rebuild");

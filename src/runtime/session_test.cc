@@ -241,6 +241,28 @@ TEST_F(SessionTest, InputsAndOutputsMayLieAnywhere) {
   EXPECT_EQ(session->stats().moved_addresses, 0u);
 }
 
+TEST_F(SessionTest, OneValueIsAnOutputSeveralTimes) {
+  GraphMaker m;
+  const sym::Expr S = m.Symbol("s0", 1, 8);
+  const ir::ValueId x = m.graph->AddInput("x", {DType::kF32, {S, m.Int(4)}});
+  const ir::ValueId sum = m.Add(x, x), turned = m.call.Transpose(x, 0, 1);
+  for (const char* name : {"sum", "again"}) m.Output(name, sum);
+  for (const char* name : {"turned", "turned_again"}) m.Output(name, turned);
+  auto session = MakeSession(m.Finish());
+  const auto in = Floats({3, 4});
+  ASSERT_TRUE(session->Run({&in.ref, 1}).ok());
+  std::vector<std::vector<float>> expected;
+  for (size_t i = 0; i < 4; ++i) expected.push_back(ReadFloats(session->output(i)));
+  // Every choice of which outputs the caller has memory for.
+  for (int given = 0; given < 16; ++given) {
+    std::vector<std::vector<float>> memory(4, std::vector<float>(12, -1));
+    std::vector<TensorRef> out(4);
+    for (size_t i = 0; i < 4; ++i) out[i].data = given >> i & 1 ? memory[i].data() : nullptr;
+    ASSERT_TRUE(session->Run({&in.ref, 1}, out).ok());
+    for (size_t i = 0; i < 4; ++i) EXPECT_EQ(ReadFloats(out[i]), expected[i]) << given << ' ' << i;
+  }
+}
+
 TEST_F(SessionTest, SessionsOfOneArtifactRunSideBySide) {
   auto artifact = SmallModel();
   auto x = Floats({33, 8});

@@ -122,10 +122,15 @@ Status CheckSpecs(const std::vector<Spec>& specs, const std::vector<Arg>& args, 
   if (specs.size() != args.size())
     return DataLoss("{}: the signature has {} {}s, the graph {}", kDocument, specs.size(), what,
                     args.size());
-  for (size_t i = 0; i < specs.size(); ++i)
+  for (size_t i = 0; i < specs.size(); ++i) {
     if (specs[i].arg.value_name() != args[i].value_name())
       return DataLoss("{}: {} {} is `{}` in the signature and `{}` in the graph", kDocument, what,
                       i, specs[i].arg.value_name(), args[i].value_name());
+    // The importer looks a tensor of the signature up among the graph's.
+    if (specs[i].arg.tensor().has_value() != args[i].tensor().has_value())
+      return DataLoss("{}: {} {} `{}` is {} in the signature and {} in the graph", kDocument, what,
+                      i, args[i].value_name(), specs[i].arg.kind(), args[i].kind());
+  }
   return {};
 }
 

@@ -144,6 +144,9 @@ TEST(Pt2, SaysWhereTheJsonIsWrong) {
   EXPECT_THAT(ModelError(R"("arg":{"as_tensor":{"name":"p_w"}},"kind":1)",
                          R"("arg":{"as_tensor":{"name":"z"}},"kind":1)"),
               HasSubstr("tensor `z` is used before it is defined"));
+  EXPECT_THAT(ModelError(R"({"user_input":{"arg":{"as_tensor":{"name":"x"}}}})",
+                         R"({"user_input":{"arg":{"as_sym_int":{"as_name":"x"}}}})"),
+              HasSubstr("input 1 `x` is "));
   EXPECT_THAT(ModelError(R"("arg":{"as_tensor":{"name":"p_w"}},"kind":1)",
                          R"("arg":{"as_sym_int":{"as_name":"p_w"}},"kind":1)"),
               HasSubstr("`p_w` is a tensor, but is used as a symbolic int"));
