@@ -44,7 +44,8 @@ constexpr const char* kDumpHelp = R"(Examples:
   liveshape dump model.live
   liveshape dump model.live --format json | jq .plan
   liveshape dump model.live --format dot | dot -Tsvg > model.svg    # of a .pt2: as imported, before passes
-  liveshape dump model.pt2)";
+  liveshape dump model.pt2
+  liveshape dump model.pte                  # an ExecuTorch program: methods, delegates, our blobs as above)";
 
 constexpr const char* kVerifyHelp = R"(Examples:
   liveshape verify model.live --golden golden
@@ -170,8 +171,9 @@ void Define(CLI::App& app, AllOptions& o) {
   AddJson(cost, o.cost.json);
   cost->footer(kCostHelp);
 
-  CLI::App* dump = app.add_subcommand("dump", "Show what is in a .live or .pt2");
-  dump->add_option("file", o.dump.file, "A .live artifact or a .pt2")->required();
+  CLI::App* dump = app.add_subcommand("dump", "Show what is in a .live, .pt2 or .pte");
+  dump->add_option("file", o.dump.file, "A .live artifact, a .pt2 or an ExecuTorch .pte")
+      ->required();
   dump->add_option("--format", o.dump.format, "text, json or dot (Graphviz)")
       ->check(CLI::IsMember({"text", "json", "dot"}))
       ->capture_default_str();
