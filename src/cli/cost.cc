@@ -119,7 +119,7 @@ void PrintText(const Report& report) {
     line("  needed", total.needed_flops, at ? &at->needed_flops : nullptr);
   line("bytes moved", total.bytes, at ? &at->bytes : nullptr);
   line("peak memory", total.live, at ? &at->live : nullptr);
-  line("  scratch", total.scratch, at && !total.scratch.is_int() ? &at->scratch : nullptr);
+  line("  tensors", total.tensors, at ? &at->tensors : nullptr);
   if (report.at)
     fmt::print("{:<14} {}, lower bound {}\n", "planned here", report.planned_bytes,
                report.planned_lower_bound);
@@ -133,6 +133,7 @@ void WriteCosts(JsonWriter& json, const plan::Costs<sym::Expr>& costs,
       .Field("needed_flops", sym::ToString(costs.needed_flops))
       .Field("bytes", sym::ToString(costs.bytes))
       .Field("live_bytes", sym::ToString(costs.live))
+      .Field("tensor_bytes", sym::ToString(costs.tensors))
       .Field("scratch_bytes", sym::ToString(costs.scratch));
   if (!at) return;
   json.Key("at").Object([&] {
@@ -140,6 +141,7 @@ void WriteCosts(JsonWriter& json, const plan::Costs<sym::Expr>& costs,
         .Field("needed_flops", at->needed_flops)
         .Field("bytes", at->bytes)
         .Field("live_bytes", at->live)
+        .Field("tensor_bytes", at->tensors)
         .Field("scratch_bytes", at->scratch);
   });
 }

@@ -35,16 +35,18 @@ constexpr const char* kCostHelp = R"(Examples:
   liveshape cost model.live --at S=128,B=1               # and what they are at a live shape
   liveshape cost model.live --at S=1 --at P=500 --json | jq .total
 FLOPs are those of torch's FlopCounterMode (matrix products, attention over all keys); `needed` leaves out keys that
-a recognised mask hides. Bytes: what each op must read and write once. Peak memory: the most that tensors take in the
-arena at one time, which no plan can undercut; kernels' scratch is told apart, since they ask for it by the bound.
-`planned here`: the arena, scratch included, if it were planned for just this live shape, and its lower bound. That of
+a recognised mask hides. Bytes: what each op must read and write once. Peak memory: the most that tensors and
+kernels' scratch take in the arena at one time, which no plan can undercut; scratch grows with --threads. `tensors`:
+the most that tensors alone take.
+`planned here`: the arena if it were planned for just this live shape, and its lower bound, which is the peak. That of
 a session is planned for the bound: see dump. Constants and states come on top.)";
 
 constexpr const char* kDumpHelp = R"(Examples:
   liveshape dump model.live
   liveshape dump model.live --format json | jq .plan
   liveshape dump model.live --format dot | dot -Tsvg > model.svg    # of a .pt2: as imported, before passes
-  liveshape dump model.pt2)";
+  liveshape dump model.pt2
+  liveshape dump model.pte                  # an ExecuTorch program: methods, delegates, our blobs as above)";
 
 constexpr const char* kVerifyHelp = R"(Examples:
   liveshape verify model.live --golden golden
@@ -170,8 +172,9 @@ void Define(CLI::App& app, AllOptions& o) {
   AddJson(cost, o.cost.json);
   cost->footer(kCostHelp);
 
-  CLI::App* dump = app.add_subcommand("dump", "Show what is in a .live or .pt2");
-  dump->add_option("file", o.dump.file, "A .live artifact or a .pt2")->required();
+  CLI::App* dump = app.add_subcommand("dump", "Show what is in a .live, .pt2 or .pte");
+  dump->add_option("file", o.dump.file, "A .live artifact, a .pt2 or an ExecuTorch .pte")
+      ->required();
   dump->add_option("--format", o.dump.format, "text, json or dot (Graphviz)")
       ->check(CLI::IsMember({"text", "json", "dot"}))
       ->capture_default_str();

@@ -17,7 +17,7 @@ class CostMaker {
 
   CostModel Make() {
     FollowViews();
-    model_.total = {zero_, zero_, zero_, zero_, zero_};
+    model_.total = {zero_, zero_, zero_, zero_, zero_, zero_};
     for (const Step& step : plan_.steps) {
       model_.steps.push_back(OfStep(step));
       model_.total.flops = model_.total.flops + model_.steps.back().flops;
@@ -96,7 +96,7 @@ class CostMaker {
     }
     if (is_copy) copies_.insert({step.outputs[0].value, step.outputs[0].storage});
     const Expr flops = cost.flops ? cost.flops : zero_;
-    return {flops, cost.needed ? cost.needed : flops, bytes, zero_, zero_};
+    return {flops, cost.needed ? cost.needed : flops, bytes, zero_, zero_, zero_};
   }
 
   ir::Cost OfNode(const ir::Node& node) const {
@@ -112,18 +112,22 @@ class CostMaker {
   }
 
   void AddLive() {
-    std::vector<Expr> live(plan_.steps.size() + 1, zero_);  // the last: after the run
+    std::vector<Expr> tensors(plan_.steps.size() + 1, zero_), scratch;  // the last: after the run
     for (const Storage& s : plan_.storages)
       if (s.place == Place::kArena && !s.scratch)
-        for (size_t t = s.first_step; t <= s.last_step && t < live.size(); ++t)
-          live[t] = live[t] + Rounded(s);
-    std::vector<Expr> scratch;
+        for (size_t t = s.first_step; t <= s.last_step && t < tensors.size(); ++t)
+          tensors[t] = tensors[t] + Rounded(s);
+    std::vector<Expr> live = tensors;
     for (size_t t = 0; t < plan_.steps.size(); ++t) {
-      model_.steps[t].live = live[t];
-      if (const StorageId id = plan_.steps[t].scratch; id != kNoStorage)
+      if (const StorageId id = plan_.steps[t].scratch; id != kNoStorage) {
         scratch.push_back(model_.steps[t].scratch = Rounded(plan_.storages[id]));
+        live[t] = tensors[t] + scratch.back();
+      }
+      model_.steps[t].live = live[t];
+      model_.steps[t].tensors = tensors[t];
     }
     model_.total.live = Largest(std::move(live));
+    model_.total.tensors = Largest(std::move(tensors));
     model_.total.scratch = Largest(std::move(scratch));
   }
 
@@ -158,6 +162,7 @@ Result<Costs<int64_t>> Evaluate(const Costs<Expr>& costs, std::span<const int64_
   LS_ASSIGN_OR_RETURN(at.needed_flops, table.Evaluate(costs.needed_flops, values));
   LS_ASSIGN_OR_RETURN(at.bytes, table.Evaluate(costs.bytes, values));
   LS_ASSIGN_OR_RETURN(at.live, table.Evaluate(costs.live, values));
+  LS_ASSIGN_OR_RETURN(at.tensors, table.Evaluate(costs.tensors, values));
   LS_ASSIGN_OR_RETURN(at.scratch, table.Evaluate(costs.scratch, values));
   return at;
 }

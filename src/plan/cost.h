@@ -25,11 +25,12 @@ struct Costs {
   Number flops = {};
   Number needed_flops = {};  // less than `flops` where a recognised mask hides keys
   Number bytes = {};
-  // Arena bytes of tensors in use while the step runs, each rounded up to the alignment. In `total`: the most over
-  // all steps and after the last. No placement of the tensors can need less.
+  // Arena bytes in use while the step runs, each slot rounded up to the alignment, scratch included. In `total`: the
+  // most over all steps and after the last. It is Stats::arena_live, and the lower bound of a plan for just one live
+  // shape: no placement can need less.
   Number live = {};
-  Number scratch =
-      {};  // of the step's kernel: what the backend asks for, most often sized for the bound
+  Number tensors = {};  // the same without scratch; in `total` at its own peak
+  Number scratch = {};  // what the step's kernel asks for besides its tensors; in `total` the most
 };
 
 struct CostPoint {

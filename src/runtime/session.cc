@@ -387,13 +387,15 @@ Status Session::Restore(std::span<const std::byte> snapshot) {
 
 namespace {
 
-// The largest sum of slots that are live together, at the live shape.
-size_t PeakLiveBytes(const plan::Plan& plan, std::span<const int64_t> block) {
+// The largest sum of slots that are live together, at the live shape: each takes whole multiples of the alignment.
+size_t PeakLiveBytes(const plan::Plan& plan, std::span<const int64_t> block, int64_t alignment) {
   std::vector<int64_t> change(plan.steps.size() + 2, 0);
   for (const plan::Storage& s : plan.storages) {
     if (s.place != plan::Place::kArena) continue;
-    change[s.first_step] += block[s.bytes_at];
-    change[s.last_step + 1] -= block[s.bytes_at];
+    const int64_t bytes =
+        (std::max<int64_t>(0, block[s.bytes_at]) + alignment - 1) / alignment * alignment;
+    change[s.first_step] += bytes;
+    change[s.last_step + 1] -= bytes;
   }
   int64_t live = 0, most = 0;
   for (int64_t delta : change) most = std::max(most, live += delta);
@@ -406,8 +408,9 @@ Stats Session::stats() const {
   Stats stats = impl_->stats;
   stats.arena_reserved = impl_->memory.arena().size();
   stats.arena_resident = impl_->memory.arena().Resident();
+  const auto alignment = static_cast<int64_t>(impl_->backend->rules().alignment);
   stats.arena_live =
-      impl_->binding.bound() ? PeakLiveBytes(impl_->plan, impl_->binding.block()) : 0;
+      impl_->binding.bound() ? PeakLiveBytes(impl_->plan, impl_->binding.block(), alignment) : 0;
   return stats;
 }
 

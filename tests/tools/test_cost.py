@@ -89,6 +89,28 @@ def test_flops_are_those_of_torch(name, live):
         assert cost["total"]["at"]["needed_flops"] <= cost["total"]["at"]["flops"]
 
 
+@pytest.mark.parametrize("name", ["static_cache_sdpa_nonstrict", "static_cache_eager_strict_dec"])
+def test_flops_of_a_static_cache(name, live):
+    """Attention reads the whole cache by torch's count; `needed` follows the position."""
+    model = live(name)
+    (host,) = json.loads(cli("dump", model, "--json"))["host_values"]
+    module = torch.export.load(EXPORTS / name / "model.pt2").module()
+    needed = {}
+    for length, position in [(31, 0), (5, 0), (1, 0), (1, 30), (3, 11)]:
+        tokens = torch.zeros(1, length, dtype=torch.long)
+        with (
+            sdpa_kernel(SDPBackend.MATH),
+            FlopCounterMode(display=False) as counter,
+            torch.no_grad(),
+        ):
+            module(input_ids=tokens, cache_position=torch.arange(position, position + length))
+        point = {"S": length, host["symbol"]: position}
+        total = json.loads(cli("cost", model, *assigned("--at", point), "--json"))["total"]["at"]
+        assert total["flops"] == counter.get_total_flops(), point
+        needed[length, position] = total["needed_flops"]
+    assert needed[1, 0] < needed[1, 30] <= total["flops"]
+
+
 def legal_ends(symbols, model):
     """The smallest and the largest live shape, those of them that the program's guards allow."""
     points = [{symbol["name"]: symbol[end] for symbol in symbols} for end in ("min", "max")]
@@ -112,10 +134,20 @@ def test_memory_is_what_the_planner_gives_at_that_point(name, live):
             total = cost["total"]["at"]
             assert cost["planned"] == {k: plan[k] for k in ("bytes", "lower_bound")}, (backend, at)
             assert len(cost["ops"]) == plan["steps"]
-            if backend == "null":  # it has no scratch: the closed form is the planner's lower bound
-                assert total["live_bytes"] == plan["lower_bound"], at
-            else:
-                assert total["live_bytes"] <= plan["lower_bound"], at
+            assert total["live_bytes"] == plan["lower_bound"], (backend, at)
+            assert backend != "null" or total["scratch_bytes"] == 0
+
+
+@pytest.mark.parametrize("name", ["llama_sdpa_raw", "bert_eager_dec", "resnet_basic_raw"])
+def test_memory_is_what_a_session_has_live(name, live):
+    model, sweep = live(name), collect()[name].sweep
+    spelled = ";".join(",".join(f"{dim}={size}" for dim, size in at.items()) for at in sweep)
+    for threads in (1, 3):
+        flags = ["--threads", threads, "--json"]
+        bench = json.loads(cli("bench", model, "--sweep", spelled, "--repeat", 1, *flags))
+        for row in bench["rows"]:
+            cost = json.loads(cli("cost", model, *assigned("--at", row["shape"]), *flags))
+            assert cost["total"]["at"]["live_bytes"] == row["live_bytes"], row
 
 
 def test_shape_is_checked_as_by_bind(live):

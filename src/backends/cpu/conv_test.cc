@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "backends/cpu/kernel_testing.h"
+#include "ops/conv/cpu_call.h"
 #include "ops/ops.h"
 #include "ops/window.h"
 
@@ -74,6 +75,27 @@ void CheckConv(const ConvCase& c) {
 
 constexpr ops::Window kOne = {};
 constexpr ops::Window kThree = {.size = 3, .before = 1, .after = 1};
+
+// What is planned for an image is enough for the kernel, however it cuts the image at that live size.
+TEST(Conv, PlannedScratchIsEnough) {
+  const ops::Window windows[] = {{1, 1}, {3, 1}, {3, 2}, {1, 3}, {2, 5, 2}, {7, 2}, {5, 1, 3}};
+  for (const ops::Window& h : windows)
+    for (const ops::Window& w : windows)
+      for (const DType dtype : {DType::kF32, DType::kF16})
+        for (const int64_t width :
+             {1, 2, 3, 7, 48, 143, 144, 215, 216, 217, 431, 433, 480, 481, 999})
+          for (const int64_t height : {1, 2, 3, 5, 62, 144, 431, 432, 500}) {
+            const int64_t depth = 3 * h.size * w.size;
+            const int64_t planned = PlannedProductFloats(h, w, height, width, depth, dtype);
+            const auto needed = [&](int64_t rows, int64_t columns) {
+              return ProductScratch(h, w, BlockRows(rows, columns), BlockColumns(columns), depth,
+                                    dtype)
+                  .total();
+            };
+            ASSERT_GE(planned, needed(height, width)) << height << " x " << width;
+            ASSERT_GE(planned, needed(1, height * width)) << height << " x " << width;
+          }
+}
 
 TEST(Conv, EveryWidthOfTiles) {
   for (int64_t width = 1; width <= 50; width += width < 18 ? 1 : 7)

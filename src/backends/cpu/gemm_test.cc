@@ -119,7 +119,8 @@ class Problem {
     GemmCall sizes = call_;
     sizes.a.k_stride = 0;
     // Scratch is poisoned: 0xff.. is NaN in every dtype.
-    Bytes scratch(GemmScratchBytes(sizes, threads) + 64, std::byte{0xff});
+    Bytes scratch(GemmScratchBytes(sizes, sizes.m, sizes.n, sizes.k, threads) + 64,
+                  std::byte{0xff});
     ThreadPool& pool = PoolOf(threads);
     void* aligned = scratch.data();
     size_t space = scratch.size();
@@ -265,7 +266,7 @@ TEST(Gemm, RowsAreTheSameOnEveryRoute) {
                 .k_stride = 1,
                 .n_stride = kK};
       call.c = reinterpret_cast<std::byte*>(out.data());
-      Bytes scratch(GemmScratchBytes(call, 2));
+      Bytes scratch(GemmScratchBytes(call, call.m, call.n, call.k, 2));
       Gemm(call, pool, scratch.data());
       return out;
     };
@@ -321,7 +322,8 @@ TEST(Gemm, QuantisedIsTheProductWithDequantisedWeights) {
                         .n_stride = k};
             }
             call.c = reinterpret_cast<std::byte*>(out.data());
-            Bytes scratch(GemmScratchBytes(call, threads) + 64, std::byte{0xff});
+            Bytes scratch(GemmScratchBytes(call, call.m, call.n, call.k, threads) + 64,
+                          std::byte{0xff});
             void* aligned = scratch.data();
             size_t space = scratch.size();
             std::align(64, scratch.size() - 64, aligned, space);

@@ -51,19 +51,17 @@ Result<std::unique_ptr<Prepared>> Prepare(const ir::Graph& graph, const ir::Node
 }
 
 sym::Expr Scratch(const ir::Graph& graph, const ir::Node& node, int threads) {
-  sym::Table& table = graph.table();
-  const auto most = [&](size_t input, size_t dim) {
-    return std::max<int64_t>(0, table.Bounds(graph.type(node.inputs[input]).dims[dim]).hi);
-  };
+  const ir::Dims &q = graph.type(node.inputs[0]).dims, &k = graph.type(node.inputs[1]).dims;
+  const sym::Expr keys = k[2], depth = q[3], width = graph.type(node.inputs[2]).dims[3];
   const bool masked = node.inputs.size() > 3 && node.inputs[3] != ir::kNoValue;
-  const int64_t keys = most(1, 2), depth = most(0, 3), width = most(2, 3);
-  const int64_t rows = std::min(most(0, 2), kAttentionRows) * std::min(most(0, 1), kAttentionRows);
-  const int64_t blocked = threads * BlockScratch(rows, keys, depth, width, masked).total();
-  const int64_t chunks = std::max<int64_t>(1, (keys + kDecodeKeys - 1) / kDecodeKeys);
-  const int64_t records = most(0, 0) * most(1, 1) * chunks * std::min(rows, kDecodeRows) + 1;
-  const int64_t decode =
-      threads * ChunkScratch(rows, keys, depth, masked).total() + records * PartialFloats(width);
-  return table.Int(std::max(blocked, decode) * static_cast<int64_t>(sizeof(float)));
+  // Of one group, at most: all heads may be of one.
+  const sym::Expr rows = AtMost(q[2], kAttentionRows) * AtMost(q[1], kAttentionRows);
+  const sym::Expr blocked = BlockScratch(rows, keys, depth, width, masked).total() * threads;
+  const sym::Expr chunks = sym::Max(DivideUp(keys, kDecodeKeys), graph.table().Int(1));
+  const sym::Expr records = q[0] * k[1] * chunks * AtMost(rows, kDecodeRows) + 1;
+  const sym::Expr decode =
+      ChunkScratch(rows, keys, depth, masked).total() * threads + records * PartialFloats(width);
+  return sym::Max(blocked, decode) * static_cast<int64_t>(sizeof(float));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "backends/cpu/kernel.h"
+#include "backends/cpu/scratch.h"
 
 namespace liveshape::cpu {
 
@@ -57,8 +58,6 @@ struct AttentionRow {
   }
 };
 
-inline int64_t RoundUp16(int64_t n) { return (n + 15) / 16 * 16; }
-
 // How many tasks of rows x keys make a claim worth a thread: about 5 us of work.
 inline int64_t AttentionGrain(const AttentionCall& call, int64_t rows, int64_t keys) {
   constexpr int64_t kWork = 1 << 17;  // multiply-adds
@@ -70,21 +69,22 @@ inline constexpr int64_t kAttentionRows = 96;   // 16 tiles of 6 rows (AVX2); 48
 inline constexpr int64_t kAttentionKeys = 128;  // K and V blocks of 64 KB at D = 128, in L2
 
 // Floats of scratch of one worker; grows with each argument.
+template <typename Int>
 struct BlockScratch {
-  int64_t queries, key_panels, value_panels, scores, mask, sums, state, mean;
-  BlockScratch(int64_t rows, int64_t keys, int64_t depth, int64_t width, bool masked) {
-    rows = std::min(rows, kAttentionRows);
-    keys = std::min(RoundUp16(keys), kAttentionKeys);
+  Int queries, key_panels, value_panels, scores, mask, sums, state, mean;
+  BlockScratch(Int rows, Int keys, Int depth, Int width, bool masked) {
+    rows = AtMost(rows, kAttentionRows);
+    keys = AtMost(RoundUp16(keys), kAttentionKeys);
     queries = rows * depth + 16;
     key_panels = keys * depth;
     value_panels = keys * RoundUp16(width);
     scores = rows * keys;
-    mask = masked ? rows * keys : 0;
+    mask = scores * (masked ? 1 : 0);
     sums = rows * RoundUp16(width);
     state = 2 * rows;
     mean = 2 * RoundUp16(width);
   }
-  int64_t total() const {
+  Int total() const {
     return RoundUp16(queries + key_panels + value_panels + scores + mask + sums + state + mean);
   }
 };
@@ -95,19 +95,23 @@ inline constexpr int64_t kDecodeRows = 8;
 inline constexpr int64_t kDecodeKeys = 256;
 
 // A chunk's result for one row: maximum, sum of weights, padding, weighted sum of values.
-inline int64_t PartialFloats(int64_t width) { return 16 + RoundUp16(width); }
+template <typename Int>
+Int PartialFloats(Int width) {
+  return RoundUp16(width) + 16;
+}
 
+template <typename Int>
 struct ChunkScratch {
-  int64_t queries, scores, mask, value_panel;
-  ChunkScratch(int64_t rows, int64_t keys, int64_t depth, bool masked) {
-    keys = std::min(RoundUp16(keys), kDecodeKeys);
-    rows = std::min(rows, kDecodeRows);
+  Int queries, scores, mask, value_panel;
+  ChunkScratch(Int rows, Int keys, Int depth, bool masked) {
+    keys = AtMost(RoundUp16(keys), kDecodeKeys);
+    rows = AtMost(rows, kDecodeRows);
     queries = rows * depth;
     scores = rows * keys;
-    mask = masked ? rows * keys : 0;
+    mask = scores * (masked ? 1 : 0);
     value_panel = 16 * keys;
   }
-  int64_t total() const { return RoundUp16(queries + scores + mask + value_panel); }
+  Int total() const { return RoundUp16(queries + scores + mask + value_panel); }
 };
 
 }  // namespace liveshape::cpu

@@ -163,15 +163,7 @@ sym::Expr Scratch(const ir::Graph& graph, const ir::Node& node, int threads) {
     worker = sym::Max(table.Int(kDepthwiseFloats), ImageLine(wide, y.dims[3]) * high.span()) +
              (2 * high.size * wide.size + 16);
   } else {
-    // A block has all columns of few enough rows, or a part of one row (also where rows are made one).
-    const int64_t width = table.Bounds(y.dims[3]).hi, height = table.Bounds(y.dims[2]).hi;
-    const auto block = [&](int64_t rows, int64_t columns) {
-      return ProductScratch(high, wide, rows, columns, depth, y.dtype).total();
-    };
-    int64_t most = block(1, kPatchPixels + kTilePixels);
-    for (int64_t columns = 1; columns <= std::min(width, kPatchPixels / 2); ++columns)
-      most = std::max(most, block(BlockRows(height, columns), columns));
-    worker = table.Int(most);
+    worker = PlannedProductFloats(high, wide, y.dims[2], y.dims[3], depth, y.dtype);
   }
   return (worker * threads + packed) * static_cast<int64_t>(sizeof(float));
 }

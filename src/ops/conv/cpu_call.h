@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "backends/cpu/kernel.h"
+#include "backends/cpu/scratch.h"
 #include "ops/window.h"
 
 namespace liveshape::cpu {
@@ -97,6 +98,33 @@ inline int64_t BlockColumns(int64_t width) {  // the most columns of a block
 inline int64_t BlockRows(int64_t height, int64_t width) {  // in threes, as tiles have three vectors
   const int64_t rows = kPatchPixels / std::max<int64_t>(1, width);
   return std::max<int64_t>(1, std::min(height, rows < 3 ? rows : rows / 3 * 3));
+}
+
+inline int64_t MostBlockRows(int64_t width) {
+  return std::max<int64_t>(1, kPatchPixels / std::max<int64_t>(1, width));
+}
+inline sym::Expr MostBlockRows(sym::Expr width) {
+  const sym::Expr one = width.table().Int(1), patch = width.table().Int(kPatchPixels);
+  return sym::Max(one, sym::FloorDiv(patch, sym::Max(one, width)));
+}
+
+// Floats for a worker on an image of `height` x `width` pixels, in closed form for the planner: at least what
+// ProductScratch asks for, also where the image is taken as one long row. In the image's part, (rows * stride + beyond) *
+// (columns * stride + line), rows * columns is at most `pixels`, and so is columns.
+template <typename Int>
+Int PlannedProductFloats(const ops::Window& h, const ops::Window& w, Int height, Int width,
+                         int64_t depth, DType dtype) {
+  const auto odd_lines = [](Int floats) { return RoundUp16(floats) + 16; };
+  const Int pixels = AtMost(height * width, kPatchPixels + kTilePixels);
+  const Int rows = AtMost(height, MostBlockRows(width));
+  const int64_t line = ImageLine(w, int64_t{0});
+  const int64_t beyond = std::max<int64_t>(0, h.span() - h.stride);
+  const Int image = pixels * (h.stride * w.stride) + rows * (h.stride * line) +
+                    pixels * (beyond * w.stride) + beyond * line;
+  const int64_t patch_rows = std::min(depth, PatchDepth(h.size * w.size));
+  const Int floats = odd_lines(image) + odd_lines(pixels + kVectorSlack) * patch_rows +
+                     (kVectorSlack + OddLines(2 * patch_rows));
+  return dtype == DType::kF32 ? floats : floats + odd_lines(pixels * kTaskRows);
 }
 
 using ProductFn = void (*)(const ConvCall& call, const ConvTask& task);

@@ -42,25 +42,18 @@ Status Run(const KernelArgs& args) { return RunProduct(CallOf(args), args); }
 
 sym::Expr Scratch(const ir::Graph& graph, const ir::Node& node, int threads) {
   const ir::TensorType &x = graph.type(node.inputs[0]), &w = graph.type(node.inputs[1]);
-  sym::Table& table = graph.table();
   if (!HasFastGemm(x.dtype)) return {};
-  GemmCall largest;
-  largest.m = 1;
-  for (size_t i = 0; i + 1 < x.dims.size(); ++i) {
-    const int64_t most = std::clamp<int64_t>(table.Bounds(x.dims[i]).hi, 0, kBlockRows);
-    largest.m = std::min(largest.m * most, kBlockRows);
-  }
-  largest.n = table.Bounds(w.dims[0]).hi;
-  largest.k = table.Bounds(w.dims[1]).hi;
-  largest.a.dtype = largest.c_dtype = x.dtype;
-  largest.b.dtype = w.dtype;
+  GemmCall call;
+  call.a.dtype = call.c_dtype = x.dtype;
+  call.b.dtype = w.dtype;
   const ir::Value& weight = graph.value(node.inputs[1]);
   if (weight.origin == ir::Origin::kConstant) {
     const ir::Constant& constant = graph.constants[weight.index];
-    largest.b.panels = constant.layout == ir::ConstantLayout::kPanel16;
-    largest.b.encoding = constant.encoding;
+    call.b.panels = constant.layout == ir::ConstantLayout::kPanel16;
+    call.b.encoding = constant.encoding;
   }
-  return table.Int(GemmScratchBytes(largest, threads));
+  const sym::Expr rows = sym::Product(graph.table(), std::span(x.dims).first(x.dims.size() - 1));
+  return GemmScratchBytes(call, rows, w.dims[0], w.dims[1], threads);
 }
 
 Need NeedOf(const ir::Node&, size_t input) {

@@ -37,16 +37,12 @@ Status Run(const KernelArgs& args) { return RunProduct(CallOf(args), args); }
 
 sym::Expr Scratch(const ir::Graph& graph, const ir::Node& node, int threads) {
   const ir::TensorType &a = graph.type(node.inputs[0]), &b = graph.type(node.inputs[1]);
-  sym::Table& table = graph.table();
   if (!HasFastGemm(a.dtype)) return {};
   const size_t rank = a.dims.size();
-  GemmCall largest;
-  largest.m = table.Bounds(a.dims[rank - 2]).hi;
-  largest.k = table.Bounds(a.dims[rank - 1]).hi;
-  largest.n = table.Bounds(b.dims[rank - 1]).hi;
-  largest.a.dtype = largest.b.dtype = largest.c_dtype = a.dtype;
-  largest.a.k_stride = 0;  // a transposed view is possible
-  return table.Int(GemmScratchBytes(largest, threads));
+  GemmCall call;
+  call.a.dtype = call.b.dtype = call.c_dtype = a.dtype;
+  call.a.k_stride = 0;  // a transposed view is possible
+  return GemmScratchBytes(call, a.dims[rank - 2], b.dims[rank - 1], a.dims[rank - 1], threads);
 }
 
 }  // namespace

@@ -183,7 +183,7 @@ void PackTiles(const GemmCall& call, const GemmTask& task, const RowTiles& tiles
 void Block(const GemmCall& call, const GemmTask& task) {
   const int64_t rows = task.row_end - task.row_begin;
   const RowTiles tiles(rows);
-  const GemmScratch layout(call);
+  const auto layout = LiveScratch(call);
   float* const packed_a = task.scratch;
   float* const packed_b = packed_a + layout.a;
   float* const tile = packed_b + layout.b;
@@ -254,18 +254,22 @@ int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 
-int64_t GemmScratchBytes(const GemmCall& largest, int threads) {
-  const bool a_in_place = largest.a.dtype == DType::kF32 && largest.a.k_stride == 1;
-  const int64_t shared = a_in_place ? 0 : std::min(largest.m, kFewRows) * largest.k;
-  return (threads * GemmScratch(largest).total() + shared) * static_cast<int64_t>(sizeof(float));
+template <typename Int>
+Int GemmScratchBytes(const GemmCall& call, Int m, Int n, Int k, int threads) {
+  const bool a_in_place = call.a.dtype == DType::kF32 && call.a.k_stride == 1;
+  const Int shared = AtMost(m, kFewRows) * k * (a_in_place ? 0 : 1);
+  return (GemmScratch(call, m, n, k).total() * threads + shared) *
+         static_cast<int64_t>(sizeof(float));
 }
+template int64_t GemmScratchBytes(const GemmCall&, int64_t, int64_t, int64_t, int);
+template sym::Expr GemmScratchBytes(const GemmCall&, sym::Expr, sym::Expr, sym::Expr, int);
 
 void Gemm(const GemmCall& call, ThreadPool& pool, std::byte* scratch) {
   int64_t batch = 1;
   for (int i = 0; i < call.batch_rank; ++i) batch *= call.batch_dims[i];
   if (batch == 0 || call.m == 0 || call.n == 0) return;
   float* const floats = reinterpret_cast<float*>(scratch);
-  const int64_t worker_floats = GemmScratch(call).total();
+  const int64_t worker_floats = LiveScratch(call).total();
   GemmCall live = call;
   const int64_t few_strides[1] = {call.k};
   const int64_t few_dims[1] = {call.m};

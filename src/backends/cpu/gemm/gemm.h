@@ -11,7 +11,7 @@
 // Bits depend on the operands alone: not on the route, the split or the thread count (micro-inl.h).
 //
 //   GemmCall call = {.m = rows, .n = n, .k = k, .a = ..., .b = ..., .c = out};
-//   std::byte* scratch;                     // GemmScratchBytes of the largest shape
+//   std::byte* scratch;                     // GemmScratchBytes of this shape, or a larger one
 //   Gemm(call, pool, scratch);
 #pragma once
 
@@ -65,9 +65,10 @@ struct GemmCall {
   const int64_t* b_batch_strides = nullptr;
 };
 
-// Enough for every call of these dtypes and smaller or equal m, n, k. Pointers are not looked at; give
-// a.k_stride = 0 where it is not known to be 1.
-int64_t GemmScratchBytes(const GemmCall& largest, int threads);
+// Enough for every call of these dtypes and smaller or equal m, n, k, which are int64_t or sym::Expr; the call's own
+// and its pointers are not looked at. Give a.k_stride = 0 where it is not known to be 1.
+template <typename Int>
+Int GemmScratchBytes(const GemmCall& call, Int m, Int n, Int k, int threads);
 
 void Gemm(const GemmCall& call, ThreadPool& pool, std::byte* scratch);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "backends/cpu/gemm/gemm.h"
+#include "backends/cpu/scratch.h"
 
 namespace liveshape::cpu {
 
@@ -15,17 +16,23 @@ inline constexpr int64_t kMaxPackedPanels = 8;  // >= micro-inl.h's kMaxPanels o
 
 // Scratch of one worker, in floats: blocks of A and B in f32, and sums that cannot stay in C. Grows with
 // every dim, so what is planned for the largest shape is enough for every other.
+template <typename Int>
 struct GemmScratch {
-  int64_t a, b, tile;
-  explicit GemmScratch(const GemmCall& call) {
-    const int64_t k = std::min(call.k, kBlockK), rows = std::min(call.m, kBlockRows);
-    const int64_t panels = call.n / 16 + (call.n % 16 != 0);
-    a = rows * k + 16;
-    b = call.b.f32_panels() ? 0 : std::min(panels, kMaxPackedPanels) * 16 * k;
-    tile = rows * 16 * (call.c_dtype == DType::kF32 ? 1 : std::min(panels, kGroupPanels));
+  Int a, b, tile;
+  // Of a call with these sizes; its own are not looked at.
+  GemmScratch(const GemmCall& call, Int m, Int n, Int k) {
+    const Int depth = AtMost(k, kBlockK), rows = AtMost(m, kBlockRows), panels = DivideUp(n, 16);
+    a = rows * depth + 16;
+    b = AtMost(panels, kMaxPackedPanels) * 16 * depth * (call.b.f32_panels() ? 0 : 1);
+    tile = rows * 16;
+    if (call.c_dtype != DType::kF32) tile = tile * AtMost(panels, kGroupPanels);
   }
-  int64_t total() const { return (a + b + tile + 15) / 16 * 16; }
+  Int total() const { return RoundUp16(a + b + tile); }
 };
+
+inline GemmScratch<int64_t> LiveScratch(const GemmCall& call) {
+  return {call, call.m, call.n, call.k};
+}
 
 struct GemmTask {
   const std::byte* a;  // of this batch

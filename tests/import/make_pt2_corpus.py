@@ -1,7 +1,7 @@
 """Writes fuzz/corpus/pt2_fuzz: real archives of a few KB, without pickles and this machine's
 paths, and two model.json alone.
 
-python tests/import/make_fuzz_corpus.py    (from .venv; only when the format changes)
+python tests/import/make_pt2_corpus.py    (from .venv; only when the format changes)
 """
 
 import io
