@@ -141,11 +141,11 @@ class States(Mapping):
     >>> session = counter().session(threads=1)
     >>> dict(session.states)
     {'seen': array([0.], dtype=float32)}
-    >>> float(session(np.ones(3, np.float32))), float(session(np.ones(2, np.float32)))
+    >>> session(np.ones(3, np.float32)).item(), session(np.ones(2, np.float32)).item()
     (3.0, 5.0)
     >>> before = session.states.snapshot()
     >>> session.states["seen"] = np.array([40], np.float32)
-    >>> float(session(np.ones(2, np.float32)))
+    >>> session(np.ones(2, np.float32)).item()
     42.0
     >>> session.states.restore(before)
     >>> session.states["seen"]

@@ -25,6 +25,7 @@ constexpr const char* kRunHelp = R"(Examples:
   liveshape run model.live --input x=x.npy --out result             # result/00_name.npy, 01_...
   liveshape run model.live --input 0=x.npy --input n=7 --out result --strict --profile
   liveshape run model.live --input x=x.npy --constant lm_head.weight=head.npy --out result
+  liveshape run model.live --input all.safetensors --out result.safetensors    # tensors by name
   liveshape run model.live --out result --step --input ids=prompt.npy --step --input ids=next.npy
 Each --step begins the inputs of one run; step n (from 0) writes to result/n/. Inputs before the first
 --step are given to every step. bfloat16 tensors are uint16 in .npy files. --profile measures what the machine can
@@ -145,14 +146,16 @@ void Define(CLI::App& app, AllOptions& o) {
   AddJson(compile, o.compile.json);
   compile->footer(kCompileHelp);
 
-  CLI::App* run = app.add_subcommand("run", "Run an artifact on .npy files");
+  CLI::App* run = app.add_subcommand("run", "Run an artifact on .npy or safetensors files");
   run->add_option("model", o.run.model, "A .live artifact")->required();
   AddList(run, "-i,--input", o.unused, "NAME=FILE.npy",
-          "An input, by name or position (0=x.npy); integers as n=7");
+          "An input, by name or position (0=x.npy); integers as n=7. NAME=FILE.safetensors takes "
+          "the tensor of that name, FILE.safetensors alone all of them");
   run->add_flag("--step", o.unused_flag, "Begin the inputs of one more run in the same session");
   AddConstants(run, o.run.constants);
-  run->add_option("--out", o.run.out,
-                  "Directory for the outputs; without it they are only described");
+  run->add_option(
+      "--out", o.run.out,
+      "Directory for the outputs, or one .safetensors file; without it they are only described");
   AddBackend(run, o.run.backend, o.run.threads);
   run->add_flag("--strict", o.run.strict,
                 "Abort on any allocation, rebuild or moved address after load");

@@ -1,4 +1,4 @@
-// liveshape run: .npy in, .npy out, one session for all steps.
+// liveshape run: .npy or safetensors in and out, one session for all steps.
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
@@ -11,6 +11,7 @@
 #include "cli/npy.h"
 #include "cli/options.h"
 #include "cli/profile.h"
+#include "cli/safetensors.h"
 
 namespace liveshape::cli {
 namespace {
@@ -18,6 +19,7 @@ namespace {
 // The inputs of one step, in artifact order, and what they lie in.
 struct StepInputs {
   std::vector<NpyFile> files;
+  std::vector<SafetensorsFile> archives;
   std::vector<HostTensor> integers;  // `--input n=7` for a SymInt
   std::vector<TensorRef> tensors;
 };
@@ -27,31 +29,65 @@ std::string Describe(const PortDescription& port) {
   return fmt::format("{}[{}]", Name(port.dtype), fmt::join(port.dims, ", "));
 }
 
+// What the last assignment to an input says: a tensor of an archive, or a file or number as written.
+struct Given {
+  std::string value;
+  const TensorRef* tensor = nullptr;
+};
+
 // `assignments` as written: a later one for the same input wins, so that a step overrides what is common.
-Result<StepInputs> LoadInputs(const Artifact& artifact, std::span<const std::string> assignments) {
-  const auto& ports = artifact.inputs();
-  std::vector<std::string> values(ports.size());
+Result<std::vector<Given>> ReadAssignments(const Artifact& artifact,
+                                           std::span<const std::string> assignments,
+                                           std::vector<SafetensorsFile>& archives) {
+  std::vector<Given> given(artifact.inputs().size());
+  archives.reserve(assignments.size());  // `given` points into them
   for (const std::string& text : assignments) {
     const size_t equals = text.find('=');
+    if (equals == std::string::npos && IsSafetensorsName(text)) {
+      LS_ASSIGN_OR_RETURN(SafetensorsFile archive, SafetensorsFile::Open(text));
+      archives.push_back(std::move(archive));
+      for (const auto& [name, tensor] : archives.back().tensors()) {
+        LS_ASSIGN_OR_RETURN(const size_t input, FindInput(artifact, name));
+        given[input] = {text, &tensor};
+      }
+      continue;
+    }
     if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
-      return InvalidArgument("--input `{}`: should read NAME=FILE.npy or POSITION=FILE.npy", text);
-    LS_ASSIGN_OR_RETURN(size_t input,
+      return InvalidArgument(
+          "--input `{}`: should read NAME=FILE.npy, POSITION=FILE.npy or FILE.safetensors", text);
+    LS_ASSIGN_OR_RETURN(const size_t input,
                         FindInput(artifact, std::string_view(text).substr(0, equals)));
-    values[input] = text.substr(equals + 1);
+    given[input] = {text.substr(equals + 1)};
+    if (!IsSafetensorsName(given[input].value)) continue;
+    LS_ASSIGN_OR_RETURN(SafetensorsFile archive, SafetensorsFile::Open(given[input].value));
+    archives.push_back(std::move(archive));
+    LS_ASSIGN_OR_RETURN(given[input].tensor, archives.back().Find(artifact.inputs()[input].name));
   }
+  return given;
+}
+
+Result<StepInputs> LoadInputs(const Artifact& artifact, std::span<const std::string> assignments) {
+  const auto& ports = artifact.inputs();
   StepInputs step;
+  LS_ASSIGN_OR_RETURN(const std::vector<Given> given,
+                      ReadAssignments(artifact, assignments, step.archives));
   for (size_t i = 0; i < ports.size(); ++i) {
-    if (values[i].empty())
+    if (given[i].tensor) {
+      step.tensors.push_back(*given[i].tensor);
+      continue;
+    }
+    const std::string& value = given[i].value;
+    if (value.empty())
       return InvalidArgument("input {} `{}`, {}, is missing: add --input {}=FILE.npy", i,
                              ports[i].name, Describe(ports[i]), ports[i].name);
-    if (const auto number = ParseInt(values[i]); ports[i].scalar && number.ok()) {
+    if (const auto number = ParseInt(value); ports[i].scalar && number.ok()) {
       HostTensor& integer = step.integers.emplace_back(DType::kI64, std::vector<int64_t>{});
       std::memcpy(integer.data(), &*number, sizeof(int64_t));
       step.tensors.push_back(integer.ref());  // the bytes do not move when `integers` grows
       continue;
     }
-    LS_ASSIGN_OR_RETURN(
-        NpyFile file, NpyFile::Open(values[i], {.uint16_is_bf16 = ports[i].dtype == DType::kBF16}));
+    LS_ASSIGN_OR_RETURN(NpyFile file,
+                        NpyFile::Open(value, {.uint16_is_bf16 = ports[i].dtype == DType::kBF16}));
     step.tensors.push_back(file.tensor());
     step.files.push_back(std::move(file));
   }
@@ -66,11 +102,11 @@ std::string FileName(size_t index, std::string_view name) {
   return fmt::format("{:02}_{}.npy", index, safe.empty() ? "out" : safe);
 }
 
-Result<std::string> MakeDirectory(const std::string& path) {
+Status MakeDirectory(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error) return InvalidArgument("cannot make directory `{}`: {}", path, error.message());
-  return path;
+  return {};
 }
 
 struct WrittenOutput {
@@ -79,18 +115,34 @@ struct WrittenOutput {
   std::vector<int64_t> dims;
 };
 
+// A name that an earlier output has gets its position: the names of an archive are unique.
+std::string ArchiveName(const Artifact& artifact, size_t index) {
+  const auto& ports = artifact.outputs();
+  for (size_t i = 0; i < index; ++i)
+    if (ports[i].name == ports[index].name) return fmt::format("{}.{}", ports[index].name, index);
+  return ports[index].name;
+}
+
+// `out`: a directory of .npy files, one .safetensors file, or empty.
 Result<std::vector<WrittenOutput>> WriteOutputs(const Artifact& artifact, const Session& session,
-                                                const std::string& directory) {
+                                                const std::string& out) {
   std::vector<WrittenOutput> written;
+  std::vector<std::pair<std::string, TensorRef>> archive;
+  const bool together = IsSafetensorsName(out);
+  if (!out.empty() && !together) LS_RETURN_IF_ERROR(MakeDirectory(out));
   for (size_t i = 0; i < session.output_count(); ++i) {
     const TensorRef& output = session.output(i);
     WrittenOutput entry{artifact.outputs()[i].name, "", output.dtype, output.dims};
-    if (!directory.empty()) {
-      entry.file = directory + "/" + FileName(i, entry.name);
+    if (together) {
+      entry.file = out;
+      archive.emplace_back(ArchiveName(artifact, i), output);
+    } else if (!out.empty()) {
+      entry.file = out + "/" + FileName(i, entry.name);
       LS_RETURN_IF_ERROR(WriteNpy(entry.file, output));
     }
     written.push_back(std::move(entry));
   }
+  if (together) LS_RETURN_IF_ERROR(WriteSafetensors(out, archive));
   return written;
 }
 
@@ -100,6 +152,9 @@ Status Run(const RunOptions& options) {
   // Everything is read before anything runs: a wrong file in the last step costs nothing.
   std::vector<StepInputs> steps;
   const bool several = !options.steps.empty();
+  if (several && IsSafetensorsName(options.out))
+    return InvalidArgument("--out `{}`: with --step it is a directory, one below it a step",
+                           options.out);
   for (size_t n = 0; n < (several ? options.steps.size() : 1); ++n) {
     std::vector<std::string> assignments = options.inputs;
     if (several)
@@ -127,13 +182,10 @@ Status Run(const RunOptions& options) {
         const auto step = [&]() -> Status {
           LS_RETURN_IF_ERROR(session->Run(steps[n].tensors));
           if (profiler) LS_RETURN_IF_ERROR(profiler->AddRun(session->symbol_values()));
-          std::string directory;
-          if (!options.out.empty() && computes) {
-            LS_ASSIGN_OR_RETURN(
-                directory,
-                MakeDirectory(several ? fmt::format("{}/{}", options.out, n) : options.out));
-          }
-          LS_ASSIGN_OR_RETURN(auto outputs, WriteOutputs(*artifact, *session, directory));
+          std::string out;
+          if (!options.out.empty() && computes)
+            out = several ? fmt::format("{}/{}", options.out, n) : options.out;
+          LS_ASSIGN_OR_RETURN(auto outputs, WriteOutputs(*artifact, *session, out));
           const Stats stats = session->stats();
           const Point shape = LiveShape(*artifact, session->symbol_values());
           json.Object([&] {
