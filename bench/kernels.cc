@@ -1,7 +1,7 @@
 // Our kernels as shares of what the machine can do, measured in the same run: multiply-adds a second and
 // bytes read a second, by loops that do nothing else.
 //
-//   build/release/bench_kernels [--threads N] [--quick] [--cpu-time]
+//   build/release/bench_kernels [--threads N] [--quick] [--cpu-time] [--only matmul|sweep|conv|attention]
 //
 // --cpu-time: one thread, timed by the processor time it got, for a machine that others use as well.
 #include <time.h>
@@ -125,6 +125,7 @@ void Gemms(const Machine& machine, ThreadPool& pool) {
     std::printf("%-32s %10.1f %10.1f %8.1f%% %8.1f%%\n", name, t.seconds * 1e6, flops / 1e9,
                 100 * flops / machine.flops, 100 * t.bytes / t.seconds / machine.bytes);
   };
+  constexpr ir::Encoding kQuantised[] = {ir::Encoding::kQ8SymG32, ir::Encoding::kQ4SymG32};
   line(1024, 1024, 1024);
   line(512, 4096, 1024);
   line(512, 1024, 4096);
@@ -133,19 +134,32 @@ void Gemms(const Machine& machine, ThreadPool& pool) {
   line(1, 8192, 8192);
   line(1, 8192, 8192, DType::kF16);
   line(1, 8192, 8192, DType::kBF16);
-  for (int64_t m : {2, 4, 8, 16}) line(m, 8192, 8192);
   line(4, 8192, 8192, DType::kBF16);
-  for (ir::Encoding encoding : {ir::Encoding::kQ8SymG32, ir::Encoding::kQ4SymG32}) {
-    for (int64_t m : {1, 2, 4, 8, 16}) line(m, 8192, 8192, DType::kF32, encoding);
+  for (ir::Encoding encoding : kQuantised) {
     line(1, 4096, 4096, DType::kF32, encoding);
+    line(1, 8192, 8192, DType::kF32, encoding);
     line(1, 8192, 8192, DType::kBF16, encoding);
     line(512, 4096, 1024, DType::kF32, encoding);
     line(1024, 1024, 1024, DType::kF32, encoding);
   }
-  std::printf("sweep of M\n");
-  for (int64_t m : {1,  2,  3,  4,  5,  6,  7,  8,  9,  10,  11,  12,  13,  14,  15,  16,  17,
-                    18, 20, 24, 31, 32, 33, 48, 64, 96, 128, 144, 145, 192, 256, 289, 384, 512}) {
-    line(m, 1024, 1024);
+}
+
+// How time grows with M: against the row before (a cliff is a ratio above that of the M's, or one below 1: the
+// smaller M was served badly), and against the larger of what the reads and the multiply-adds take at least.
+void GemmSweep(const Machine& machine, ThreadPool& pool, int64_t n, int64_t k) {
+  for (ir::Encoding encoding :
+       {ir::Encoding::kPlain, ir::Encoding::kQ8SymG32, ir::Encoding::kQ4SymG32}) {
+    std::printf("\nM x %ld x %ld, weights of %s\n%4s %10s %12s %14s\n", n, k,
+                encoding == ir::Encoding::kPlain ? "f32" : ir::Name(encoding), "M", "us",
+                "of M before", "of the least");
+    double before = 0;
+    for (int64_t m : {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 17, 20, 24, 32, 48, 64}) {
+      const GemmTime t = TimeGemm(m, n, k, pool, DType::kF32, encoding);
+      const double least = std::max(t.bytes / machine.bytes, 2.0 * m * n * k / machine.flops);
+      std::printf("%4ld %10.1f %12.2f %14.2f\n", m, t.seconds * 1e6,
+                  before > 0 ? t.seconds / before : 1.0, t.seconds / least);
+      before = t.seconds;
+    }
   }
 }
 
@@ -282,17 +296,24 @@ void Convolutions(const Machine& machine, ThreadPool& pool) {
 int main(int argc, char** argv) {
   using namespace liveshape;
   int threads = 0;
+  std::string_view only;
   for (int i = 1; i < argc; ++i) {
     if (std::string_view(argv[i]) == "--quick") cpu::quick = true;
     if (std::string_view(argv[i]) == "--cpu-time") cpu::cpu_time = true;
+    if (std::string_view(argv[i]) == "--only" && i + 1 < argc) only = argv[++i];
     if (std::string_view(argv[i]) == "--threads" && i + 1 < argc) threads = std::atoi(argv[++i]);
   }
   ThreadPool pool(cpu::cpu_time ? 1 : threads);
   const cpu::Machine machine = cpu::Measure(pool);
   std::printf("%s, %d threads: %.1f GFLOP/s of multiply-add, %.1f GB/s of reading\n",
               Name(cpu::BestIsa()), pool.size(), machine.flops / 1e9, machine.bytes / 1e9);
-  cpu::Gemms(machine, pool);
-  cpu::Convolutions(machine, pool);
-  cpu::Attention(machine, pool);
+  const auto wanted = [&](std::string_view part) { return only.empty() || only == part; };
+  if (wanted("matmul")) cpu::Gemms(machine, pool);
+  if (wanted("sweep")) {
+    cpu::GemmSweep(machine, pool, 1024, 1024);
+    cpu::GemmSweep(machine, pool, 8192, 8192);
+  }
+  if (wanted("conv")) cpu::Convolutions(machine, pool);
+  if (wanted("attention")) cpu::Attention(machine, pool);
   return 0;
 }

@@ -54,9 +54,16 @@ Int ImageLine(const ops::Window& w, Int width) {
 // A task is a block of pixels of one image (whole pixel rows, or a part of one) times some rows of one group.
 // What the pixels see is laid out in the worker's scratch, some channels at a time; the weight is streamed as
 // it lies in the file.
-inline int64_t PatchDepth(int64_t taps) {  // about 128, in whole channels: a weight panel's is 8 KB
+inline int64_t PatchDepth(int64_t taps) {  // at most, in whole channels: a weight panel's is 8 KB
   constexpr int64_t kAbout = 128;
   return taps > kAbout ? kAbout : (kAbout + taps / 2) / taps * taps;
+}
+// As even as whole channels allow: a short last step would be mostly loading and storing of sums.
+inline int64_t PatchStep(int64_t depth, int64_t taps) {
+  const int64_t most = PatchDepth(taps);
+  if (most < taps) return most;
+  const int64_t steps = (depth + most - 1) / most, channels = depth / taps;
+  return (channels + steps - 1) / steps * taps;
 }
 inline constexpr int64_t kPatchPixels = 432;  // of a block, about: at most 220 KB of L2
 inline constexpr int64_t kTilePixels = 48;    // whole tiles of three vectors on every ISA

@@ -48,6 +48,46 @@ HWY_INLINE void Pixels(const Taps& taps, int64_t at, float* to) {
     hn::StoreU(hn::Add(sum[v], hn::Set(d, taps.bias)), d, to + v * kPixelLanes);
 }
 
+// kRows pixel rows of a 3x3 window whose rows are kStep apart, vector by vector: what is loaded serves every row
+// that sees it. The taps of a pixel come in their order, so its bits are those of Pixels. width >= kPixelLanes: the
+// last vector ends with the row and repeats some pixels of the one before.
+template <int kRows, int kStep>
+void Rows3x3(const Taps& taps, int64_t line, int64_t width, float* to) {
+  const Lane d;
+  hn::Vec<Lane> w[9];
+  HWY_UNROLL(9)
+  for (int t = 0; t < 9; ++t) w[t] = hn::Set(d, taps.weight[t * 16]);
+  const auto bias = hn::Set(d, taps.bias);
+  for (int64_t at = 0; at < width; at += kPixelLanes) {
+    if (at + kPixelLanes > width) at = width - kPixelLanes;
+    hn::Vec<Lane> sum[kRows];
+    HWY_UNROLL(4)
+    for (int i = 0; i < kRows; ++i) sum[i] = hn::Zero(d);
+    HWY_UNROLL(9)
+    for (int r = 0; r < (kRows - 1) * kStep + 3; ++r) {
+      HWY_UNROLL(3)
+      for (int q = 0; q < 3; ++q) {
+        const auto v = hn::LoadU(d, taps.line + r * line + taps.offsets[q] + at);
+        HWY_UNROLL(4)
+        for (int i = 0; i < kRows; ++i) {
+          const int p = r - i * kStep;
+          if (p >= 0 && p < 3) sum[i] = hn::MulAdd(w[p * 3 + q], v, sum[i]);
+        }
+      }
+    }
+    HWY_UNROLL(4)
+    for (int i = 0; i < kRows; ++i) hn::StoreU(hn::Add(sum[i], bias), d, to + i * width + at);
+  }
+}
+
+template <int kStep>
+void Plane3x3(Taps taps, int64_t line, int64_t rows, int64_t width, float* to) {
+  for (; rows >= 4; rows -= 4, to += 4 * width, taps.line += 4 * kStep * line)
+    Rows3x3<4, kStep>(taps, line, width, to);
+  for (; rows > 0; --rows, to += width, taps.line += kStep * line)
+    Rows3x3<1, kStep>(taps, line, width, to);
+}
+
 template <typename T>
 void DepthwiseTyped(const ConvCall& call, const DepthwiseTask& task) {
   const int64_t width = call.out_width, line = ImageLine(call.w, width);
@@ -68,6 +108,14 @@ void DepthwiseTyped(const ConvCall& call, const DepthwiseTask& task) {
       call.bias ? ToFloat(reinterpret_cast<const T*>(call.bias)[task.row * call.bias_stride]) : 0;
   T* to = reinterpret_cast<T*>(call.y) +
           ((task.image * call.rows + task.row) * call.out_height + task.begin) * width;
+  if constexpr (std::is_same_v<T, float>) {
+    if (call.h.size == 3 && call.w.size == 3 && call.h.dilation == 1 && call.h.stride <= 2 &&
+        width >= kPixelLanes) {
+      taps.line = lines;
+      return (call.h.stride == 1 ? Plane3x3<1> : Plane3x3<2>)(taps, line, task.end - task.begin,
+                                                              width, to);
+    }
+  }
   for (int64_t i = 0; i < task.end - task.begin; ++i, to += width) {
     taps.line = lines + i * call.h.stride * line;
     const int64_t vectors = (width + kPixelLanes - 1) / kPixelLanes;

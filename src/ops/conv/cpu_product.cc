@@ -3,7 +3,7 @@
 // offsets, a block at a time that fits L2. Vectors run along pixels, so results land where they belong, and
 // weights are broadcast out of their panels.
 //
-// One order of summation for every tile, split and thread count: blocks of PatchDepth in ascending order,
+// One order of summation for every tile, split and thread count: blocks of PatchStep in ascending order,
 // each a chain of multiply-adds that starts at 0; bias comes last.
 #include "ops/conv/cpu_call.h"
 
@@ -45,7 +45,8 @@ struct TileArgs {
   const float* next;  // [depth][16] that comes next: fetched into L2. Any address
 };
 
-template <int kRows, int kWide>
+// kFetch: also fetches `next` into L2. A load port's time, so only one tile of a panel does.
+template <int kRows, int kWide, bool kFetch>
 void Tile(const TileArgs& args) {
   const Lane d;
   using V = hn::Vec<Lane>;
@@ -79,8 +80,10 @@ void Tile(const TileArgs& args) {
         HWY_UNROLL(3)
         for (int v = 0; v < kWide; ++v) sum[r][v] = hn::MulAdd(w, p[v], sum[r][v]);
       }
-      __builtin_prefetch(next, 0, 2);
-      next += 16;
+      if (kFetch) {
+        __builtin_prefetch(next, 0, 2);
+        next += 16;
+      }
       weight += 16;
     }
     next = args.weight;
@@ -111,13 +114,16 @@ void Tile(const TileArgs& args) {
 }
 
 using TileFn = void (*)(const TileArgs& args);
-template <int... kIndex>
+template <bool kFetch, int... kIndex>
 constexpr std::array<TileFn, sizeof...(kIndex)> TileTable(std::integer_sequence<int, kIndex...>) {
-  return {&Tile<kIndex / kTileVectors + 1, kIndex % kTileVectors + 1>...};
+  return {&Tile<kIndex / kTileVectors + 1, kIndex % kTileVectors + 1, kFetch>...};
 }
-constexpr auto kTiles = TileTable(std::make_integer_sequence<int, kTileRows * kTileVectors>());
-constexpr TileFn TileOf(int64_t rows, int64_t vectors) {
-  return kTiles[(rows - 1) * kTileVectors + vectors - 1];
+template <bool kFetch>
+constexpr auto kTiles =
+    TileTable<kFetch>(std::make_integer_sequence<int, kTileRows * kTileVectors>());
+TileFn TileOf(int64_t rows, int64_t vectors, bool fetch) {
+  const int64_t at = (rows - 1) * kTileVectors + vectors - 1;
+  return fetch ? kTiles<true>[at] : kTiles<false>[at];
 }
 
 // The pixels of a block as vectors: along each pixel row, or along all rows side by side (then `rows` is 1).
@@ -292,16 +298,16 @@ void PanelProduct(const ConvCall& call, const ConvTask& task, const PixelTiles& 
     args.weight = weight + begin % 16;
     args.bias = add_bias ? bias : nullptr;
     // While the first tile works, the next panel's block comes.
-    args.next = t == 0 ? weight + call.depth() * 16 : weight;
+    args.next = weight + call.depth() * 16;
     args.repeats = rows / kTileRows;
-    if (args.repeats > 0) TileOf(kTileRows, wide)(args);
+    if (args.repeats > 0) TileOf(kTileRows, wide, t == 0)(args);
     if (const int64_t rest = rows % kTileRows; rest > 0) {
       const int64_t done = rows - rest;
       args.repeats = 1;
       args.weight += done;
       if (add_bias) args.bias += done;
       for (int64_t v = 0; v < wide; ++v) args.c[v] += done * args.ldc;
-      TileOf(rest, wide)(args);
+      TileOf(rest, wide, false)(args);
     }
     if (!whole) {
       for (int64_t v = 0; v < wide; ++v)
@@ -325,7 +331,7 @@ void ProductTyped(const ConvCall& call, const ConvTask& task) {
   Sums sums = {block.sums(), pixels};
   if constexpr (std::is_same_v<T, float>) sums = {y, call.pixels()};
 
-  const int64_t most = PatchDepth(taps);
+  const int64_t most = PatchStep(call.depth(), taps);
   // Vectors along rows where few lanes are lost, and the rows need no more room than strips.
   const PixelTiles by_row(block.height, block.width), all(1, pixels);
   const int64_t channels = most < taps ? 2 : most / taps;

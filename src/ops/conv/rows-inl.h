@@ -66,6 +66,47 @@ HWY_INLINE int64_t TapOffset(const ConvCall& call, int64_t width, int64_t p, int
   return stride == 1 ? row + x : row + x % stride * (line / stride) + x / stride;
 }
 
+// Columns first + i * stride of the image for i < count, of which [begin, end) are inside.
+struct Phase {
+  int64_t first, begin, end;
+  Phase(const ConvCall& call, int64_t left, int64_t f, int64_t count) {
+    const int64_t stride = call.w.stride;
+    first = left * stride - call.w.before + f;
+    begin = first >= 0 ? 0 : (-first + stride - 1) / stride;
+    end = first >= call.width ? 0 : (call.width - 1 - first) / stride + 1;
+    if (begin > count) begin = count;
+    if (end > count) end = count;
+    if (end < begin) end = begin;
+  }
+};
+
+#if HWY_TARGET != HWY_SCALAR
+// Both phases of a stride of 2 from one reading: even[i] = from[2 * i], odd[i] = from[2 * i + 1], each inside its
+// own range.
+template <typename T>
+HWY_INLINE void GatherPairs(const T* from, const Phase& first, const Phase& second, float* even,
+                            float* odd) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = hn::Lanes(d);
+  int64_t i = first.begin < second.begin ? second.begin : first.begin;
+  const int64_t end = first.end < second.end ? first.end : second.end;
+  for (int64_t k = first.begin; k < i && k < first.end; ++k) even[k] = ToFloat(from[2 * k]);
+  for (int64_t k = second.begin; k < i && k < second.end; ++k) odd[k] = ToFloat(from[2 * k + 1]);
+  if (end - i >= lanes) {
+    const auto split = [&](int64_t at) HWY_ATTR {
+      const auto low = LoadAsFloat(d, from + 2 * at), high = LoadAsFloat(d, from + 2 * at + lanes);
+      hn::StoreU(hn::ConcatEven(d, high, low), d, even + at);
+      hn::StoreU(hn::ConcatOdd(d, high, low), d, odd + at);
+    };
+    for (; i + lanes <= end; i += lanes) split(i);
+    if (i < end) split(end - lanes);
+    i = end;
+  }
+  for (int64_t k = i; k < first.end; ++k) even[k] = ToFloat(from[2 * k]);
+  for (int64_t k = i; k < second.end; ++k) odd[k] = ToFloat(from[2 * k + 1]);
+}
+#endif
+
 // The part of one channel that the pixels [top, bottom) x [left, right) see; rows and phases that no tap reads
 // are left out.
 template <typename T>
@@ -76,28 +117,36 @@ void LayOut(const ConvCall& call, const T* plane, int64_t top, int64_t bottom, i
   const int64_t rows = (bottom - top - 1) * call.h.stride + call.h.span();
   const int64_t column_step = call.x_strides[3], row_step = call.x_strides[2];
   const int64_t first_row = top * call.h.stride - call.h.before;
-  for (int64_t f = 0; f < stride && f < call.w.span(); ++f) {
-    // Columns first + i * stride for i < count, of which [begin, end) are inside the image.
-    const int64_t first = left * stride - call.w.before + f;
-    int64_t begin = first >= 0 ? 0 : (-first + stride - 1) / stride;
-    int64_t end = first >= call.width ? 0 : (call.width - 1 - first) / stride + 1;
-    if (begin > count) begin = count;
-    if (end > count) end = count;
-    if (end < begin) end = begin;
-    int64_t from = (first + begin * stride) * column_step + first_row * row_step;
-    float* row = to + f * phase;
-    for (int64_t r = 0, turn = 0; r < rows; ++r, from += row_step, row += line) {
+  // f(row of the image or null, row of `to`) for those that a tap reads.
+  const auto for_rows = [&](float* row, auto&& f) HWY_ATTR {
+    for (int64_t r = 0, turn = 0; r < rows; ++r, row += line) {
       const bool read = turn < call.h.span();
       if (++turn == call.h.stride) turn = 0;
-      if (!read) continue;
-      if (first_row + r < 0 || first_row + r >= call.height || begin == end) {
-        FillZero(row, count);
-        continue;
-      }
-      FillZero(row, begin);
-      Gather(plane + from, stride * column_step, end - begin, row + begin);
-      FillZero(row + end, count - end);
+      const bool inside = first_row + r >= 0 && first_row + r < call.height;
+      if (read) f(inside ? plane + (first_row + r) * row_step : nullptr, row);
     }
+  };
+#if HWY_TARGET != HWY_SCALAR
+  if (stride == 2 && column_step == 1 && call.w.span() > 1) {
+    const Phase even(call, left, 0, count), odd(call, left, 1, count);
+    return for_rows(to, [&](const T* from, float* row) HWY_ATTR {
+      if (from == nullptr) return FillZero(row, phase + count);
+      FillZero(row, even.begin);
+      FillZero(row + even.end, phase + odd.begin - even.end);
+      GatherPairs(from + even.first, even, odd, row, row + phase);
+      FillZero(row + phase + odd.end, count - odd.end);
+    });
+  }
+#endif
+  for (int64_t f = 0; f < stride && f < call.w.span(); ++f) {
+    const Phase p(call, left, f, count);
+    for_rows(to + f * phase, [&](const T* from, float* row) HWY_ATTR {
+      if (from == nullptr || p.begin == p.end) return FillZero(row, count);
+      FillZero(row, p.begin);
+      Gather(from + (p.first + p.begin * stride) * column_step, stride * column_step,
+             p.end - p.begin, row + p.begin);
+      FillZero(row + p.end, count - p.end);
+    });
   }
 }
 

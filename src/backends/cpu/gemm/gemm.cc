@@ -72,81 +72,106 @@ constexpr int64_t UnitsOf(int64_t k) {
   return kIsBlock<TB> ? ops::QuantGroups(k) : k * 16;
 }
 
-// Few rows, read where they lie (f32, k_stride 1): panel after panel, all of K, so that B streams.
+// One tile of rows on some panels: at once if they are as many as its kernel takes, else one by one.
+template <typename TB, bool kStridedB>
+HWY_INLINE void RunRows(const MicroArgs& args, int64_t height, int64_t panels) {
+  if (panels > 1 && panels == WidePanels<TB>(static_cast<int>(height)))
+    return kRowsMicro<TB, kStridedB, true>[height - 1](args);
+  // Not through a copy: reading fields together that were just written apart stalls.
+  if (panels == 1) return kRowsMicro<TB, kStridedB, false>[height - 1](args);
+  for (int64_t p = 0; p < panels; ++p) {
+    MicroArgs one = args;
+    one.b = static_cast<const TB*>(args.b) + p * args.b_panel;
+    one.c += p * 16;
+    if (args.start != nullptr) one.start += p * 16;
+    if (args.bias != nullptr) one.bias += p * 16;
+    kRowsMicro<TB, kStridedB, false>[height - 1](one);
+  }
+}
+
+// One stream alone does not reach memory's bandwidth, so where the registers do not hold the sums of kStreams
+// panels, these take turns of kTurn columns while sums wait in L1. 8192 x 8192 beside other programs, in turns and
+// panel by panel: M = 2 10.1 and 12.8 ms, M = 4 11.6 and 14.8, M = 6 17.1 and 17.7. B that caches hold is read
+// panel by panel, as turns cost up to 20 % there; so is a quantised B, which is bound by its decoding.
+constexpr int64_t kStreams = kMaxPanels < 4 ? 4 : kMaxPanels;
+constexpr int64_t kTurn = 32;
+constexpr int64_t kCachedBytes = int64_t{8} << 20;
+static_assert(kStreams <= kMaxPackedPanels);
+
+// Few rows, read where they lie (f32, k_stride 1): some panels at a time, all of K, so that B streams.
 template <typename TB, bool kStridedB>
 void FewRowsTyped(const GemmCall& call, const GemmTask& task) {
   const RowTiles tiles(call.m);
-  // One tile reads B in its own type or at its own strides; more tiles share a widened, packed block.
-  const auto wide_of = [&](int64_t height) HWY_ATTR -> int64_t {
-    return tiles.count == 1 ? WidePanels<TB>(static_cast<int>(height))
-                            : WidePanels(static_cast<int>(height));
+  // One tile reads B in its own type or at its own strides; more tiles share a widened, packed block, and so do
+  // rows whose sums leave no registers for decoding (M = 6 of 1024 x 1024 in 8 bits: 332 us, packed 222).
+  const bool own_type = tiles.count == 1 ? !kIsBlock<TB> || tiles.rows <= kFewQuantised
+                                         : call.b.panels && std::is_same_v<TB, float>;
+  const int64_t height = tiles.MaxHeight();
+  const int64_t wide =
+      own_type ? WidePanels<TB>(static_cast<int>(height)) : WidePanels(static_cast<int>(height));
+  const auto in_place = [&](int64_t panel, int64_t panels) HWY_ATTR {
+    return own_type && (call.b.panels || (kStridedB && (panel + panels) * 16 <= call.n));
   };
-  const int64_t wide = wide_of(tiles.MaxHeight());
-  constexpr bool kPlain = std::is_same_v<TB, float> && !kStridedB;
+  const bool in_turns = tiles.count == 1 && wide < kStreams && !kIsBlock<TB> &&
+                        call.n * call.k * static_cast<int64_t>(sizeof(TB)) > kCachedBytes;
+  const int64_t streams = in_turns ? kStreams : wide, turn = in_turns ? kTurn : kBlockK;
+  constexpr int64_t kLd = kStreams * 16;
   const float* rows[kFewRows];
   for (int64_t r = 0; r < call.m; ++r) {
     rows[r] = reinterpret_cast<const float*>(RowAddress(call.a, task.a, r));
   }
-  for (int64_t panel = task.panel_begin; panel < task.panel_end;) {
-    const bool whole = panel * 16 + wide * 16 <= call.n;
-    const int64_t panels = panel + wide <= task.panel_end && whole ? wide : 1;
-    const bool is_wide = panels > 1;
-    const bool in_place = call.b.panels
-                              ? kPlain || tiles.count == 1
-                              : kStridedB && tiles.count == 1 && panel * 16 + panels * 16 <= call.n;
-    HWY_ALIGN float tile[kFewRows * 16 * kMaxPanels];
-    HWY_ALIGN float bias[16 * kMaxPanels];
-    for (int64_t k0 = 0; k0 == 0 || k0 < call.k; k0 += kBlockK) {
+  HWY_ALIGN float sums[kFewRows * kLd];    // of the blocks of K that are done
+  HWY_ALIGN float chains[kFewRows * kLd];  // of the turns of this block
+  HWY_ALIGN float bias[kLd];
+  for (int64_t first = task.panel_begin; first < task.panel_end; first += streams) {
+    const int64_t last = std::min(first + streams, task.panel_end);
+    if (call.bias != nullptr) LoadBias(call, first * 16, (last - first) * 16, bias);
+    for (int64_t k0 = 0; k0 == 0 || k0 < call.k; k0 += turn) {
+      const int64_t block = k0 / kBlockK * kBlockK;
       MicroArgs args = {};
-      args.k = std::min(kBlockK, call.k - k0);
+      args.k = std::min(turn, call.k - k0);
       args.column = k0;
-      args.ldc = panels * 16;
-      args.accumulate = k0 > 0;
-      if (in_place) {
-        const TB* b = reinterpret_cast<const TB*>(task.b);
-        args.b = kStridedB ? b + k0 * call.b.k_stride + panel * 16
-                           : b + panel * UnitsOf<TB>(call.k) + UnitsOf<TB>(k0);
-        args.b_panel = kStridedB ? 16 : UnitsOf<TB>(call.k);
-        args.b_row = call.b.k_stride;
-      } else {
-        for (int64_t p = 0; p < panels; ++p) {
-          PackBlock(call, task.b, panel + p, k0, args.k, task.scratch + p * args.k * 16);
+      args.ldc = kLd;
+      const bool ends_block = k0 + args.k == std::min(block + kBlockK, call.k);
+      args.accumulate = ends_block && block > 0;
+      for (int64_t panel = first, panels; panel < last; panel += panels) {
+        // The last of stored panels is padded; B as it lies ends with its columns.
+        const bool is_wide =
+            panel + wide <= last && (call.b.panels || (panel + wide) * 16 <= call.n);
+        panels = is_wide ? wide : 1;
+        const int64_t column = (panel - first) * 16;
+        const bool direct = in_place(panel, panels);
+        if (direct) {
+          const TB* b = reinterpret_cast<const TB*>(task.b);
+          args.b = kStridedB ? b + k0 * call.b.k_stride + panel * 16
+                             : b + panel * UnitsOf<TB>(call.k) + UnitsOf<TB>(k0);
+          args.b_panel = kStridedB ? 16 : UnitsOf<TB>(call.k);
+          args.b_row = call.b.k_stride;
+        } else {
+          for (int64_t p = 0; p < panels; ++p) {
+            PackBlock(call, task.b, panel + p, k0, args.k, task.scratch + p * args.k * 16);
+          }
+          args.b = task.scratch;
+          args.b_panel = args.k * 16;
         }
-        args.b = task.scratch;
-        args.b_panel = args.k * 16;
-      }
-      if (call.bias != nullptr && k0 + kBlockK >= call.k) {
-        LoadBias(call, panel * 16, panels * 16, bias);
-        args.bias = bias;
-      }
-      // Panels are contiguous in k: while the first tile reads a block, the next one is fetched.
-      args.next = static_cast<const TB*>(args.b) + UnitsOf<TB>(kBlockK);
-      for (int64_t t = 0; t < tiles.count; ++t) {
-        if (t == 1) args.next = args.b;
-        args.rows = rows + tiles.Begin(t);
-        args.c = tile + tiles.Begin(t) * args.ldc;
-        const int64_t height = tiles.Height(t);
-        // A shorter tile goes on fewer panels than WidePanels(height) would allow: the widest common.
-        if (is_wide && wide_of(height) == panels) {
-          (in_place ? kRowsMicro<TB, kStridedB, true>
-                    : kRowsMicro<float, false, true>)[height - 1](args);
-          continue;
-        }
-        for (int64_t p = 0; p < panels; ++p) {
-          MicroArgs one = args;
-          one.c = args.c + p * 16;
-          if (args.bias != nullptr) one.bias = bias + p * 16;
-          one.b = in_place
-                      ? static_cast<const void*>(static_cast<const TB*>(args.b) + p * args.b_panel)
-                      : static_cast<const float*>(args.b) + p * args.b_panel;
-          (in_place ? kRowsMicro<TB, kStridedB, false>
-                    : kRowsMicro<float, false, false>)[height - 1](one);
+        if (call.bias != nullptr && k0 + turn >= call.k) args.bias = bias + column;
+        // What this panel is read for next but one turn, or next, is fetched by the first tile that reads it.
+        args.next = static_cast<const TB*>(args.b) + UnitsOf<TB>(in_turns ? 2 * kTurn : kBlockK);
+        for (int64_t t = 0; t < tiles.count; ++t) {
+          const int64_t tile = tiles.Begin(t) * kLd + column;
+          if (t == 1) args.next = args.b;
+          args.rows = rows + tiles.Begin(t);
+          args.start = k0 > block ? chains + tile : nullptr;
+          args.c = (ends_block ? sums : chains) + tile;
+          if (direct)
+            RunRows<TB, kStridedB>(args, tiles.Height(t), panels);
+          else
+            RunRows<float, false>(args, tiles.Height(t), panels);
         }
       }
     }
-    StoreTile(call, task.c, 0, call.m, panel * 16, std::min(panels * 16, call.n - panel * 16), tile,
-              panels * 16);
-    panel += panels;
+    const int64_t columns = std::min((last - first) * 16, call.n - first * 16);
+    StoreTile(call, task.c, 0, call.m, first * 16, columns, sums, kLd);
   }
 }
 
@@ -252,12 +277,24 @@ constexpr int64_t kTaskWork = 1 << 20;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// Floats from one copied row of A to the next: an odd number of cache lines.
+template <typename Int>
+Int RowStep(Int k) {
+  return (DivideUp(k, 32) * 2 + 1) * 16;
+}
+
+// Rows a multiple of 4 KB apart lie in one set of L1, where B passes through as well: M = 8 of 8192 x 8192 took
+// 19.6 ms, and takes 16.1 with rows apart. A few rows have their ways, and few columns do not repay the copy.
+bool RowsCollide(const GemmCall& call) {
+  return call.m >= 4 && call.n >= 128 && call.a.rank > 0 &&
+         call.a.strides[call.a.rank - 1] % 1024 == 0;
+}
+
 }  // namespace
 
 template <typename Int>
 Int GemmScratchBytes(const GemmCall& call, Int m, Int n, Int k, int threads) {
-  const bool a_in_place = call.a.dtype == DType::kF32 && call.a.k_stride == 1;
-  const Int shared = AtMost(m, kFewRows) * k * (a_in_place ? 0 : 1);
+  const Int shared = AtMost(m, kFewRows) * RowStep(k);
   return (GemmScratch(call, m, n, k).total() * threads + shared) *
          static_cast<int64_t>(sizeof(float));
 }
@@ -271,14 +308,15 @@ void Gemm(const GemmCall& call, ThreadPool& pool, std::byte* scratch) {
   float* const floats = reinterpret_cast<float*>(scratch);
   const int64_t worker_floats = LiveScratch(call).total();
   GemmCall live = call;
-  const int64_t few_strides[1] = {call.k};
+  const int64_t few_strides[1] = {RowStep(call.k)};
   const int64_t few_dims[1] = {call.m};
   bool in_place = call.a.dtype == DType::kF32 && (call.a.k_stride == 1 || call.k <= 1);
 
-  if (!in_place && batch == 1 && call.m <= kFewRows) {  // A is small and shared: widen it once
+  // A is small and shared: widened once, or copied where its rows would share a set of L1.
+  if (batch == 1 && call.m <= kFewRows && (!in_place || RowsCollide(call))) {
     float* const wide = floats + pool.size() * worker_floats;
     const auto widen = LS_SIMD(WidenLeft);
-    for (int64_t r = 0; r < call.m; ++r) widen(call, call.a.data, r, wide + r * call.k);
+    for (int64_t r = 0; r < call.m; ++r) widen(call, call.a.data, r, wide + r * few_strides[0]);
     live.a = {.data = reinterpret_cast<const std::byte*>(wide),
               .dtype = DType::kF32,
               .rank = 1,

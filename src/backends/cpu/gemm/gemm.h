@@ -1,10 +1,10 @@
 // C = A * B + bias over f32, f16 and bf16, summed in f32 and rounded once. Routed by live M:
-//   M = 1            bandwidth: several panels at once, no packing
+//   M <= 6           bandwidth: several panels at once or in turns, no packing
 //   M <= 16          panel by panel, each read once from memory for all rows
 //   else             blocked: A packed per worker, B's panel blocks from L1
 // One Zen 4 core (AVX2, 91.5 GFLOP/s and 25 GB/s by bench_kernels --cpu-time): 1024^3 at 91 % of peak, M = 1
 // of 8192 x 8192 at the full read bandwidth, M = 3 to 512 of 1024 x 1024 at 76-92 % of peak.
-// Quantised panels (quantised-inl.h) are dequantised in registers up to one tile of rows, else block by block.
+// Quantised panels (quantised-inl.h) are dequantised in registers up to M = 4, else block by block.
 // There, with a load of 4 to 9 beside it: M = 1 of 8192 x 8192 reads 13.6-16.3 GB/s of 8-bit panels (50-67 % of
 // the bandwidth) and 8.6-8.8 GB/s of 4-bit ones (32-36 %), both bound by some 5.5 weights a cycle;
 // 512 x 4096 x 1024 runs at 84-86 % of peak, in f32 at 83 %.

@@ -40,15 +40,25 @@ constexpr int WidePanels(int rows) {
 }
 constexpr int kMaxPanels = WidePanels(1);
 
+// gcc would rather read B again for every row: 10 loads and 5 cycles where 6 loads and 4 do (M = 2).
+HWY_INLINE void KeepInRegister(PanelVec& v) {
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR
+  asm("" : "+v"(v.raw));
+#else
+  static_cast<void>(v);
+#endif
+}
+
 struct MicroArgs {
   int64_t k;                 // length of the sum, at most kBlockK for GEMM
   const float* packed;       // A as [k][rows], or
   const float* const* rows;  // A as pointers to `rows` rows, read from column `column`
   int64_t column;
-  const void* b;    // first panel: elements of f32, f16 or bf16, or QuantBlocks
-  int64_t b_panel;  // elements (or blocks) from one panel to the next
-  int64_t b_row;    // elements from one k to the next: 16 unless B is read where it lies
-  float* c;         // [rows][panels * 16]
+  const void* b;       // first panel: elements of f32, f16 or bf16, or QuantBlocks
+  int64_t b_panel;     // elements (or blocks) from one panel to the next
+  int64_t b_row;       // elements from one k to the next: 16 unless B is read where it lies
+  const float* start;  // [rows][panels * 16], `ldc` apart: what the chains go on from, or null: 0
+  float* c;            // [rows][panels * 16]
   int64_t ldc;
   bool accumulate;    // c += sum, else c = sum
   const float* bias;  // [panels * 16] or null: added last
@@ -59,6 +69,7 @@ using MicroKernel = void (*)(const MicroArgs& args);
 template <int kRows, int kPanels, bool kPacked, typename TB, bool kStridedB>
 void Micro(const MicroArgs& args) {
   constexpr int kWide = kPanels * kVectors;
+  constexpr bool kFits = kRows * kWide + kWide + 1 <= 16;  // sums, B and one of A
   const PanelTag d;
   using V = hn::Vec<PanelTag>;
   V sum[kRows][kWide];
@@ -66,6 +77,14 @@ void Micro(const MicroArgs& args) {
   for (int r = 0; r < kRows; ++r) {
     HWY_UNROLL(16)
     for (int v = 0; v < kWide; ++v) sum[r][v] = hn::Zero(d);
+  }
+  if (args.start != nullptr) {
+    HWY_UNROLL(16)
+    for (int r = 0; r < kRows; ++r) {
+      HWY_UNROLL(16)
+      for (int v = 0; v < kWide; ++v)
+        sum[r][v] = hn::LoadU(d, args.start + r * args.ldc + v * kLanes);
+    }
   }
 
   // C's rows are often a power of two apart and then share a set of L1: ask early.
@@ -90,6 +109,7 @@ void Micro(const MicroArgs& args) {
       HWY_UNROLL(16)
       for (int v = 0; v < kWide; ++v) {
         vb[v] = LoadAsFloat(d, b + v / kVectors * b_panel + v % kVectors * kLanes);
+        if (kRows > 1 && kFits) KeepInRegister(vb[v]);
       }
       HWY_UNROLL(16)
       for (int r = 0; r < kRows; ++r) {

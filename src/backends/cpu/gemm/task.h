@@ -10,6 +10,7 @@ namespace liveshape::cpu {
 
 inline constexpr int64_t kBlockK = 256;      // a panel's block is 16 KB: half of L1
 inline constexpr int64_t kFewRows = 16;      // M up to this is not packed
+inline constexpr int64_t kFewQuantised = 4;  // M up to this dequantises in registers
 inline constexpr int64_t kBlockRows = 144;   // rows of packed A: 144 x 256 floats are 147 KB of L2
 inline constexpr int64_t kGroupPanels = 16;  // columns of a task, at least: 256
 inline constexpr int64_t kMaxPackedPanels = 8;  // >= micro-inl.h's kMaxPanels on every ISA
