@@ -88,7 +88,7 @@ Status Resize(const Tensor& tensor, std::span<const int64_t> dims) {
   return {};
 }
 
-Result<std::unique_ptr<Backend>> MakeBackend(const DelegateOptions& options) {
+Result<BackendPtr> MakeBackend(const DelegateOptions& options) {
   if (options.threads < 0 || options.threads > 1024)
     return InvalidArgument("threads = {}: 0 (one per core) to 1024", options.threads);
   if (options.backend == "cpu") return MakeCpuBackend({.threads = options.threads});
@@ -118,7 +118,7 @@ Result<std::unique_ptr<Delegate>> Delegate::Create(std::span<const std::byte> bl
                                                    const DelegateOptions& options, bool* copied) {
   auto delegate = std::make_unique<Delegate>();
   LS_ASSIGN_OR_RETURN(delegate->artifact_, Artifact::Load(blob, nullptr));
-  LS_ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, MakeBackend(options));
+  LS_ASSIGN_OR_RETURN(BackendPtr backend, MakeBackend(options));
   LS_ASSIGN_OR_RETURN(delegate->session_, Session::Create(delegate->artifact_, std::move(backend)));
   *copied = delegate->artifact_->copied_constant_bytes() > 0;
 
