@@ -109,6 +109,15 @@ struct CpuOptions {
   std::string isa = {};  // "", "portable", "avx2", "avx512": forced in tests
 };
 std::unique_ptr<Backend> MakeCpuBackend(const CpuOptions& options = {});
+
+struct WebGpuOptions {
+  std::string adapter =
+      {};                // by position or part of its name; empty: LIVESHAPE_ADAPTER, or the best
+  bool profile = false;  // asks the device for timestamps; SessionOptions::profile reads them
+  bool smallest_limits = false;  // what WebGPU promises everywhere, for tests
+};
+std::unique_ptr<Backend> MakeWebGpuBackend(const WebGpuOptions& options = {});
+
 std::unique_ptr<Backend> MakeNullBackend();  // plans and binds, computes nothing
 
 enum class Poison : uint8_t {
