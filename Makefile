@@ -1,6 +1,6 @@
 # Every target is one line here and one script in scripts/, which says how and why.
 .DEFAULT_GOAL := help
-.PHONY: help deps build executorch demo test test-all lint format fuzz soak bench check-newer clean
+.PHONY: help deps build executorch webgpu demo test test-all lint format fuzz soak bench check-newer clean
 
 help:         ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -13,6 +13,10 @@ build: deps   ## the release CLI: build/release/liveshape
 
 executorch: deps ## the backend for ExecuTorch: python/liveshape/executorch/libliveshape_executorch.so
 	@scripts/executorch.sh
+
+webgpu: deps  ## as build, with WebGPU: wgpu-native (3.5 MB, PyPI) comes into build/deps first
+	@scripts/webgpu.sh
+	@scripts/build.sh release
 
 demo: build   ## compile a bundled model and walk live shapes up and down in one session
 	@scripts/demo.sh

@@ -8,7 +8,7 @@ build=(git make g++ cmake ninja-build ccache pkg-config
        python3-dev python3-venv)                                       # pip install .
 lint=(git python3 python3-venv)
 unit=(libgtest-dev libgmock-dev)
-test=("${unit[@]}" libbenchmark-dev python3 python3-venv valgrind
+test=("${unit[@]}" libbenchmark-dev python3 python3-venv valgrind mesa-vulkan-drivers libvulkan1  # a software GPU
       clang-19 lld-19 llvm-19 libclang-rt-19-dev                      # sanitizers, fuzzers
       wasi-libc libc++-19-dev-wasm32 libclang-rt-19-dev-wasm32)       # compile check for wasm32-wasi
 newer=(debootstrap debian-archive-keyring)

@@ -18,6 +18,7 @@ ctest_in() { phase "$1 tests" ctest --test-dir "build/$2" --output-on-failure --
 
 phase "packages" scripts/deps.sh build test || exit 1
 phase "python environment" scripts/venv.sh test || exit 1
+phase "wgpu-native" scripts/webgpu.sh || exit 1
 
 if phase "build release" scripts/build.sh release all liveshape_tests; then
   ctest_in unit release

@@ -117,6 +117,15 @@ struct DeleteBackend {
 };
 using BackendPtr = std::unique_ptr<Backend, DeleteBackend>;
 BackendPtr MakeCpuBackend(const CpuOptions& options = {});
+
+struct WebGpuOptions {
+  std::string adapter =
+      {};                // by position or part of its name; empty: LIVESHAPE_ADAPTER, or the best
+  bool profile = false;  // asks the device for timestamps; SessionOptions::profile reads them
+  bool smallest_limits = false;  // what WebGPU promises everywhere, for tests
+};
+BackendPtr MakeWebGpuBackend(const WebGpuOptions& options = {});
+
 BackendPtr MakeNullBackend();  // plans and binds, computes nothing
 
 enum class Poison : uint8_t {
@@ -148,6 +157,10 @@ struct Stats {
   size_t arena_reserved = 0;  // bytes at the bound
   size_t arena_resident = 0;  // physical now; measured when stats() is called
   size_t arena_live = 0;      // most bytes live at one time, at the live shape
+  // On a device: objects made since Create, which no bind or run may change, and what the GPU's library allocated
+  // inside our calls, which is not ours to promise.
+  uint32_t device_buffers = 0, device_shaders = 0, device_pipelines = 0, device_bind_groups = 0;
+  uint64_t device_library_allocations = 0;
 };
 
 struct ProfileEntry {

@@ -61,12 +61,13 @@ int Fail(std::string_view subcommand, const Status& status, bool json) {
   return kBadInput;
 }
 
-Result<BackendPtr> MakeBackend(const std::string& name, int threads) {
+Result<BackendPtr> MakeBackend(const std::string& name, int threads, bool profile) {
   if (threads < 0 || threads > 1024)
     return InvalidArgument("--threads {}: 0 (one per core) to 1024", threads);
   if (name == "cpu") return MakeCpuBackend({.threads = threads});
   if (name == "null") return MakeNullBackend();
-  return InvalidArgument("unknown backend `{}`: this build has cpu and null", name);
+  if (name == "webgpu") return MakeWebGpuBackend({.profile = profile});
+  return InvalidArgument("unknown backend `{}`: there are cpu, webgpu and null", name);
 }
 
 HostTensor::HostTensor(DType dtype, std::vector<int64_t> dims)

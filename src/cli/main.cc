@@ -60,6 +60,11 @@ constexpr const char* kBenchHelp = R"(Examples:
   liveshape bench model.live --sweep "S=4,B=2;S=8,B=1"              # points
   liveshape bench model.live --sweep S=128 --int ids=0:255 --threads 1 --repeat 100)";
 
+constexpr const char* kDevicesHelp = R"(Examples:
+  liveshape devices
+  LIVESHAPE_ADAPTER=1 liveshape run model.live --backend webgpu ...   # a position, or a part of the name
+WebGPU needs wgpu-native (scripts/webgpu.sh, pip install wgpu, or LIVESHAPE_WGPU_LIBRARY=FILE) and a driver.)";
+
 constexpr const char* kDemoHelp = R"(Examples:
   liveshape demo model.live --golden golden
 One strict session walks the live shapes of the goldens up and down.)";
@@ -87,7 +92,8 @@ void AddJson(CLI::App* command, bool& json) {
   command->add_flag("--json", json, "Print one line of JSON on stdout");
 }
 void AddBackend(CLI::App* command, std::string& backend, int& threads) {
-  command->add_option("--backend", backend, "cpu or null (plans and binds, computes nothing)")
+  command
+      ->add_option("--backend", backend, "cpu, webgpu or null (plans and binds, computes nothing)")
       ->capture_default_str();
   command->add_option("--threads", threads, "Threads of the CPU backend; 0: one per core")
       ->capture_default_str();
@@ -113,6 +119,7 @@ struct AllOptions {
   DumpOptions dump;
   VerifyOptions verify;
   BenchOptions bench;
+  DevicesOptions devices;
   DemoOptions demo;
   bool dump_json = false;
   std::vector<std::string> unused;  // --input and --step, which TakeSteps reads
@@ -169,7 +176,8 @@ void Define(CLI::App& app, AllOptions& o) {
   cost->add_option("model", o.cost.model, "A .live artifact")->required();
   AddList(cost, "--at", o.cost.at, "S=128,B=1",
           "A live shape; values known at run too, where the cost depends on them");
-  cost->add_option("--backend", o.cost.backend, "Whose plan: cpu or null")->capture_default_str();
+  cost->add_option("--backend", o.cost.backend, "Whose plan: cpu, webgpu or null")
+      ->capture_default_str();
   cost->add_option("--threads", o.cost.threads, "Threads of the CPU backend: scratch is by thread")
       ->capture_default_str();
   AddJson(cost, o.cost.json);
@@ -210,6 +218,10 @@ void Define(CLI::App& app, AllOptions& o) {
                   "Abort on any allocation, rebuild or moved address after load");
   AddJson(bench, o.bench.json);
   bench->footer(kBenchHelp);
+
+  CLI::App* devices = app.add_subcommand("devices", "List the GPUs that WebGPU finds here");
+  AddJson(devices, o.devices.json);
+  devices->footer(kDevicesHelp);
 
   CLI::App* demo = app.add_subcommand("demo", "Walk live shapes up and down in one strict session");
   demo->add_option("model", o.demo.model, "A .live artifact")->required();
@@ -253,6 +265,7 @@ int Main(std::vector<std::string> arguments) {
   if (command == "dump") return RunDump(options.dump);
   if (command == "verify") return RunVerify(options.verify);
   if (command == "bench") return RunBench(options.bench);
+  if (command == "devices") return RunDevices(options.devices);
   return RunDemo(options.demo);
 }
 

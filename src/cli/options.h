@@ -62,6 +62,9 @@ struct BenchOptions {
 };
 int RunBench(const BenchOptions& options);
 
+struct DevicesOptions { bool json = false; };
+int RunDevices(const DevicesOptions& options);
+
 struct DemoOptions {
   std::string model, golden;
   std::string backend = "cpu";

@@ -165,7 +165,7 @@ Status Run(const RunOptions& options) {
                      : inputs.status();
     steps.push_back(*std::move(inputs));
   }
-  LS_ASSIGN_OR_RETURN(auto backend, MakeBackend(options.backend, options.threads));
+  LS_ASSIGN_OR_RETURN(auto backend, MakeBackend(options.backend, options.threads, options.profile));
   std::optional<Profiler> profiler;
   if (options.profile) {
     LS_ASSIGN_OR_RETURN(profiler, Profiler::Make(*artifact, *backend, options.threads));

@@ -2,6 +2,10 @@
 // holds no shapes: every number it needs at run time is in the params block that a bind has swapped in.
 //
 //   class NullBackend : public Backend { ... Run() returns OK ... };
+//
+// A backend may keep arena, states and inputs in memory of its own (a device). Then the addresses in
+// RunContext::bases are where it takes inputs from and brings outputs to, and the states that the host reads
+// (Graph::host_values); states move when the session asks (FetchState, StoreState).
 #pragma once
 
 #include <atomic>
@@ -13,6 +17,8 @@
 #include "plan/plan.h"
 
 namespace liveshape {
+
+struct Stats;  // liveshape/liveshape.h
 
 // Time per step, filled where the session asks for it.
 struct StepTimes {
@@ -38,6 +44,15 @@ class Backend {
   virtual Status Load(const ir::Graph& graph, const plan::Plan& plan) = 0;
   // Runs steps [begin, end). On failure *failed is the step.
   virtual Status Run(const RunContext& context, size_t begin, size_t end, size_t* failed) = 0;
+
+  // Of a backend with memory of its own; elsewhere states and arena are the host's, and nothing is to do.
+  virtual Status FetchState(size_t state, std::byte* host) { return {}; }
+  virtual Status StoreState(size_t state, const std::byte* host) { return {}; }  // null: zeros
+  // Tests fill the arena before a run, so that a stale read shows; `host` is the arena as it shall be.
+  virtual Status StoreArena(std::span<const std::byte> host) { return {}; }
+  // Buffers, pipelines and the like made so far: one more after load is a rebuild (X1).
+  virtual uint64_t objects_made() const { return 0; }
+  virtual void AddStats(Stats& stats) const {}
 };
 
 }  // namespace liveshape

@@ -71,6 +71,8 @@ Status SessionMemory::Reserve(const ir::Graph& graph, const plan::Plan& plan) {
     for (int64_t d : state.dims) bytes *= static_cast<size_t>(d);
     state_offset_.push_back(total);
     state_size_.push_back(bytes);
+    state_zero_.push_back(std::all_of(state.initial.begin(), state.initial.end(),
+                                      [](std::byte b) { return b == std::byte{0}; }));
     total = (total + bytes + kStateAlignment - 1) / kStateAlignment * kStateAlignment;
   }
   LS_ASSIGN_OR_RETURN(states_, Reservation::Make(total));
@@ -123,9 +125,7 @@ void SessionMemory::ResetStates(const ir::Graph& graph) {
   for (size_t i = 0; i < graph.states.size(); ++i) {
     const auto& initial = graph.states[i].initial;
     // Zeros need no pages: a cache of many tokens costs nothing until it is written.
-    const bool zero =
-        std::all_of(initial.begin(), initial.end(), [](std::byte b) { return b == std::byte{0}; });
-    if (zero) {
+    if (state_zero_[i]) {
       states_.Release(state_offset_[i], state_offset_[i] + state_size_[i]);
       // The pages at both ends are shared with neighbours, so Release leaves them.
       constexpr size_t kPage = 4096;

@@ -38,6 +38,7 @@ class SessionMemory {
   std::byte* state(size_t i) const { return states_.data() + state_offset_[i]; }
   size_t state_bytes(size_t i) const { return state_size_[i]; }
   size_t state_count() const { return state_size_.size(); }
+  bool starts_at_zero(size_t i) const { return state_zero_[i]; }
   void ResetStates(const ir::Graph& graph);
 
   // Fills what no live element occupies: tails of slots beyond their live bytes, scratch, padding.
@@ -53,6 +54,7 @@ class SessionMemory {
  private:
   Reservation arena_, states_, staging_;
   std::vector<size_t> state_offset_, state_size_;
+  std::vector<bool> state_zero_;
   std::vector<size_t> staging_offset_;  // one more than inputs: the last is the end
   std::vector<std::byte*> bases_, fixed_;
 };

@@ -36,6 +36,7 @@ struct Session::Impl {
   bool needs_reset = false;
   std::vector<uint32_t> context_states;  // only where poison is asked for
   uint64_t plans_made = 1;
+  uint64_t objects_at_load = 0;  // of the backend
 
   const ir::Graph& graph() const { return artifact->graph(); }
   Status Bind(std::span<const TensorRef> inputs);
@@ -49,6 +50,7 @@ struct Session::Impl {
   void Inject(const char* fault);
   Status RunSteps(size_t begin, size_t end);
   void NoteStatesWritten(size_t end);
+  Status InitialStates();
 };
 
 void DeleteBackend::operator()(Backend* backend) const { delete backend; }
@@ -71,10 +73,9 @@ Result<std::unique_ptr<Session>> Session::Create(std::shared_ptr<const Artifact>
     LS_RETURN_IF_ERROR(s.binding.Prepare(s.graph(), s.plan));
     LS_RETURN_IF_ERROR(s.memory.Reserve(s.graph(), s.plan));  // asks for bounds, too
   }
-  if (options.poison != Poison::kNone) {
-    s.context_states = ContextStates(s.graph());
-    s.memory.PoisonStates(s.graph(), s.context_states, options.poison);
-  }
+  if (options.poison != Poison::kNone) s.context_states = ContextStates(s.graph());
+  LS_RETURN_IF_ERROR(s.InitialStates());
+  s.objects_at_load = s.backend->objects_made();
   s.times.us.resize(s.plan.steps.size());
   s.times.calls.resize(s.plan.steps.size());
   for (size_t i = 0; i < s.plan.outputs.size(); ++i) {
@@ -93,11 +94,23 @@ Result<std::unique_ptr<Session>> Session::Create(std::shared_ptr<const Artifact>
   return session;
 }
 
+Status Session::Impl::InitialStates() {
+  memory.PoisonStates(graph(), context_states, options.poison);
+  for (size_t i = 0; i < memory.state_count(); ++i) {
+    const bool poisoned =
+        std::find(context_states.begin(), context_states.end(), i) != context_states.end();
+    const bool zeros = memory.starts_at_zero(i) && !poisoned;
+    LS_RETURN_IF_ERROR(backend->StoreState(i, zeros ? nullptr : memory.state(i)));
+  }
+  return {};
+}
+
 // Detectors of the contract (X1). An error path may build its message; a path that succeeds may not
 // allocate, rebuild or move anything.
 void Session::Impl::CheckContract(const AllocationScope& scope, const char* where) {
   stats.allocations += scope.count();
-  stats.rebuilds = plans_made - 1;
+  const uint64_t objects = backend->objects_made() - objects_at_load;
+  stats.rebuilds = plans_made - 1 + objects;
   const int64_t moved = memory.FirstMoved(memory.bases());
   if (moved >= 0) ++stats.moved_addresses;
   if (!options.strict) return;
@@ -108,6 +121,9 @@ void Session::Impl::CheckContract(const AllocationScope& scope, const char* wher
                       where, scope.first_function(), scope.first_bytes()));
   if (plans_made != 1)
     Panic(__FILE__, __LINE__, fmt::format("strict: the plan was rebuilt inside {}", where));
+  if (objects != 0)
+    Panic(__FILE__, __LINE__,
+          fmt::format("strict: the backend made {} objects inside {}", objects, where));
   if (moved >= 0)
     Panic(__FILE__, __LINE__,
           fmt::format("strict: the address of storage {} moved inside {}", moved, where));
@@ -238,6 +254,7 @@ Status Session::Impl::Run(std::span<const TensorRef> inputs, std::span<TensorRef
   if (options.poison != Poison::kNone) {
     AllocationPause pause;
     memory.Poison(plan, binding.block(), options.poison);
+    LS_RETURN_IF_ERROR(backend->StoreArena({memory.arena().data(), memory.arena().size()}));
   }
   AllocationScope scope;
   const auto start = Clock::now();
@@ -340,6 +357,7 @@ Status Session::ReadState(std::string_view name, std::span<std::byte> destinatio
   if (destination.size() != impl_->memory.state_bytes(i))
     return InvalidArgument("state `{}` has {} bytes, {} given", name, impl_->memory.state_bytes(i),
                            destination.size());
+  LS_RETURN_IF_ERROR(impl_->backend->FetchState(i, impl_->memory.state(i)));
   std::memcpy(destination.data(), impl_->memory.state(i), destination.size());
   return {};
 }
@@ -350,12 +368,12 @@ Status Session::WriteState(std::string_view name, std::span<const std::byte> sou
     return InvalidArgument("state `{}` has {} bytes, {} given", name, impl_->memory.state_bytes(i),
                            source.size());
   std::memcpy(impl_->memory.state(i), source.data(), source.size());
-  return {};
+  return impl_->backend->StoreState(i, impl_->memory.state(i));
 }
 
 Status Session::ResetStates() {
   impl_->memory.ResetStates(impl_->graph());
-  impl_->memory.PoisonStates(impl_->graph(), impl_->context_states, impl_->options.poison);
+  LS_RETURN_IF_ERROR(impl_->InitialStates());
   impl_->needs_reset = false;
   return {};
 }
@@ -364,9 +382,11 @@ Result<std::vector<std::byte>> Session::Snapshot() const {
   if (impl_->needs_reset)
     return FailedPrecondition("snapshot: states are half-changed; reset or restore first");
   std::vector<std::byte> bytes;
-  for (size_t i = 0; i < impl_->memory.state_count(); ++i)
+  for (size_t i = 0; i < impl_->memory.state_count(); ++i) {
+    LS_RETURN_IF_ERROR(impl_->backend->FetchState(i, impl_->memory.state(i)));
     bytes.insert(bytes.end(), impl_->memory.state(i),
                  impl_->memory.state(i) + impl_->memory.state_bytes(i));
+  }
   return bytes;
 }
 
@@ -380,6 +400,7 @@ Status Session::Restore(std::span<const std::byte> snapshot) {
   for (size_t i = 0; i < impl_->memory.state_count(); ++i) {
     std::memcpy(impl_->memory.state(i), snapshot.data() + at, impl_->memory.state_bytes(i));
     at += impl_->memory.state_bytes(i);
+    LS_RETURN_IF_ERROR(impl_->backend->StoreState(i, impl_->memory.state(i)));
   }
   impl_->needs_reset = false;
   return {};
@@ -411,6 +432,7 @@ Stats Session::stats() const {
   const auto alignment = static_cast<int64_t>(impl_->backend->rules().alignment);
   stats.arena_live =
       impl_->binding.bound() ? PeakLiveBytes(impl_->plan, impl_->binding.block(), alignment) : 0;
+  impl_->backend->AddStats(stats);
   return stats;
 }
 

@@ -1,0 +1,79 @@
+#include "backends/webgpu/device/native_library.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <vector>
+
+#include "base/mutex.h"
+
+namespace liveshape::gpu::native {
+namespace {
+
+// Structs of webgpu.h change between major versions; a library of another one would read ours wrongly.
+constexpr uint32_t kMajorVersion = 29;
+
+constexpr const char* kAdvice =
+    "scripts/webgpu.sh fetches it; `pip install wgpu` or LIVESHAPE_WGPU_LIBRARY=FILE give it too";
+
+std::vector<std::string> Candidates() {
+  if (const char* given = std::getenv("LIVESHAPE_WGPU_LIBRARY"); given && *given) return {given};
+  std::vector<std::string> paths;
+  Dl_info here = {};
+  if (dladdr(reinterpret_cast<void*>(&LoadLibrary), &here) && here.dli_fname) {
+    std::error_code ignored;
+    const auto file = std::filesystem::canonical(here.dli_fname, ignored);
+    const auto above = file.parent_path().parent_path();
+    for (const char* folder : {"deps/wgpu", "wgpu/resources"})
+      for (const char* name : {"libwgpu_native-release.so", "libwgpu_native-release.dylib"})
+        if (const auto path = above / folder / name; std::filesystem::exists(path, ignored))
+          paths.push_back(path.string());
+  }
+  paths.push_back("libwgpu_native.so");
+  return paths;
+}
+
+Result<Library> Open() {
+  void* handle = nullptr;
+  std::string tried, path;
+  for (const std::string& candidate : Candidates()) {
+    path = candidate;
+    handle = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle) break;
+    const char* reason = dlerror();
+    tried += fmt::format("{}{}", tried.empty() ? "" : "; ", reason ? reason : candidate);
+  }
+  if (handle == nullptr) return NotFound("webgpu: no wgpu-native library ({}); {}", tried, kAdvice);
+  Library library;
+#define LS_FIND(name)                                                                   \
+  library.name = reinterpret_cast<decltype(library.name)>(dlsym(handle, "wgpu" #name)); \
+  if (library.name == nullptr)                                                          \
+    return Unsupported("webgpu: {} has no function wgpu" #name "; {}", path, kAdvice);
+  LS_WGPU_FUNCTIONS(LS_FIND)
+#undef LS_FIND
+  const uint32_t version = library.GetVersion();
+  if (version >> 24 != kMajorVersion)
+    return Unsupported("webgpu: {} is wgpu-native {}.{}, this build speaks {}; {}", path,
+                       version >> 24, (version >> 16) & 0xff, kMajorVersion, kAdvice);
+  // What matters comes through callbacks; the log would go to stderr.
+  library.SetLogLevel(WGPULogLevel_Off);
+  return library;
+}
+
+}  // namespace
+
+// Never unloaded: drivers leave threads behind. A failure is not kept, so that the advice can be followed.
+Result<const Library*> LoadLibrary() {
+  static Mutex mutex;
+  static Library library;
+  static bool loaded = false;
+  MutexLock lock(mutex);
+  if (!loaded) {
+    LS_ASSIGN_OR_RETURN(library, Open());
+    loaded = true;
+  }
+  return &library;
+}
+
+}  // namespace liveshape::gpu::native

@@ -1,0 +1,108 @@
+// What a WebGPU kernel is: for a step of the plan, the dispatches that do it. ops/<op>/webgpu.cc defines one as
+//
+//   Result<std::vector<Dispatch>> Lower(const Lowering& l) {
+//     Dispatch d;                                          // WGSL, written against the names that follow
+//     d.body = wgsl::kSoftmax;                             // ops/softmax/softmax.wgsl, embedded at build
+//     d.params = {{"rows", rows}, {"width", width}};       // expressions: the shader reads p.rows, p.width (u32)
+//     d.groups = rows;                                     // workgroups at the live shape: an expression too
+//     return std::vector{std::move(d)};
+//   }
+//   const WebGpuKernel kSoftmaxKernel = {.op = &ops::kSoftmax, .lower = Lower, .need = NeedDense};
+//
+// and table.cc has one line for it. This one function serves load and every bind (W4): what it returns is
+// symbolic, a bind evaluates it. A shader reads input k through `in0(i)`, `in1(i)`, ... by element of its storage
+// and writes through `set_out0(i, value)`; values are f32, i32, vec2<u32> (i64 as lo, hi) or bool. Which binding
+// stands behind a name, and how bytes are packed in words, is the business of shader.cc. A shader that finds bad
+// data (an index out of range) calls `fail()`: the run then fails, naming the node.
+//
+// Groups are counted in one dimension and folded where they exceed the device's limit (W10); a shader gets its
+// own number from `group_index(wid, nwg)`. A dispatch whose `groups` is 0 at a live shape is left out, which is
+// how routes are chosen: Select(m <= 8, ..., 0).
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/webgpu/device/device.h"
+#include "base/status.h"
+#include "ir/op.h"
+#include "plan/plan.h"
+
+namespace liveshape::webgpu {
+
+using sym::Expr;
+
+// A number that a shader reads as p.<name>.
+struct Param {
+  enum class Kind : uint8_t {
+    kWord,   // u32; negative numbers wrap
+    kWide,   // i64 as vec2<u32>
+    kFloat,  // of a float expression
+  };
+  std::string name;
+  Expr expr = {};     // evaluated by the backend's shape program, or
+  uint32_t slot = 0;  // where `expr` is none: read from the plan's params block
+  Kind kind = Kind::kWord;
+};
+
+struct Dispatch {
+  std::string body;
+  std::vector<Param> params = {};
+  Expr groups = {};
+  bool fails = false;  // the body calls fail(): see CanFail
+};
+
+// One step, as a kernel sees it at load.
+struct Lowering {
+  const ir::Graph& graph;
+  const plan::Plan& plan;
+  const plan::Step& step;
+  const ir::Node* node;  // null: a copy that the planner inserted
+  const gpu::Limits& limits;
+  const gpu::Features& features;
+
+  sym::Table& table() const { return graph.table(); }
+  bool has(size_t input) const {
+    return input < step.inputs.size() && step.inputs[input].storage != plan::kNoStorage;
+  }
+  const plan::Operand& in(size_t i) const { return step.inputs[i]; }
+  const plan::Operand& out(size_t i) const { return step.outputs[i]; }
+  const ir::Dims& in_dims(size_t i) const { return graph.type(in(i).value).dims; }
+  const ir::Dims& out_dims(size_t i) const { return graph.type(out(i).value).dims; }
+  Expr numel(const ir::Dims& dims) const { return sym::Product(graph.table(), dims); }
+  const ir::Constant* constant(size_t input) const;  // null: another kind of value
+};
+
+// `fn at_<name>(i: u32) -> u32`: where element i, in row-major order, of a strided operand lies in its storage;
+// its numbers become params of `d`.
+void AddStridedIndex(const Lowering& l, const plan::Operand& operand, const std::string& name,
+                     Dispatch& d);
+
+// A kernel whose every output element is a function of its index: `body` has `fn value(i: u32) -> T`; this adds
+// `main`, packs what is smaller than a word, and counts the groups.
+Dispatch MakeMap(const Lowering& l, std::string body, std::vector<Param> params = {});
+
+// The body of `d` may call fail().
+void CanFail(const Lowering& l, Dispatch& d);
+
+// The WGSL type of values of a dtype; none: WGSL cannot hold it (f64).
+const char* ValueType(DType dtype);
+inline Status NoSuchType(DType dtype) {
+  return Unsupported("{} on WebGPU, which has no such type", Name(dtype));
+}
+
+struct WebGpuKernel {
+  const ir::OpDef* op;
+  // Once, at load; a refusal (dtype, attribute) is an error that says what is not served (W9).
+  Result<std::vector<Dispatch>> (*lower)(const Lowering& lowering);
+  plan::Need (*need)(const ir::Node& node, size_t input) = nullptr;  // default kStrided
+  Expr (*scratch)(const ir::Graph& graph, const ir::Node& node) = nullptr;
+};
+
+plan::Need NeedDense(const ir::Node& node, size_t input);
+
+// table.cc
+std::span<const WebGpuKernel* const> AllKernels();
+
+}  // namespace liveshape::webgpu

@@ -1,0 +1,216 @@
+#include "backends/webgpu/shader.h"
+
+#include <algorithm>
+
+#include "backends/webgpu/wgsl.h"
+
+namespace liveshape::webgpu {
+namespace {
+
+constexpr uint32_t kMapWorkgroup = 64;
+
+// How elements of a dtype lie in words.
+struct Packing {
+  const char* word;    // of the binding's array
+  uint32_t per_word;   // elements; 1 also where an element is two words
+  const char* read;    // of element `i` from the array {0}
+  const char* encode;  // of a value `v` as the low bits of a word; null: stored as it is
+};
+
+Packing PackingOf(DType dtype) {
+  switch (dtype) {
+    case DType::kF32: return {"f32", 1, "{0}[i]", nullptr};
+    case DType::kI32: return {"i32", 1, "{0}[i]", nullptr};
+    case DType::kI64: return {"vec2<u32>", 1, "{0}[i]", nullptr};
+    case DType::kF16:
+      return {"u32", 2, "unpack2x16float({0}[i / 2u] >> (16u * (i % 2u))).x",
+              "pack2x16float(vec2<f32>(v, 0.0))"};
+    case DType::kBF16:
+      return {"u32", 2, "bitcast<f32>(({0}[i / 2u] >> (16u * (i % 2u))) << 16u)", "bf16_bits(v)"};
+    case DType::kI16:
+      return {"u32", 2, "extractBits(bitcast<i32>({0}[i / 2u]), 16u * (i % 2u), 16u)",
+              "bitcast<u32>(v)"};
+    case DType::kI8:
+      return {"u32", 4, "extractBits(bitcast<i32>({0}[i / 4u]), 8u * (i % 4u), 8u)",
+              "bitcast<u32>(v)"};
+    case DType::kU8:
+      return {"u32", 4, "i32(extractBits({0}[i / 4u], 8u * (i % 4u), 8u))", "bitcast<u32>(v)"};
+    default:
+      return {"u32", 4, "(extractBits({0}[i / 4u], 8u * (i % 4u), 8u) != 0u)", "select(0u, 1u, v)"};
+  }
+}
+
+// The element type of a storage's binding: a constant that is quantised is words.
+const char* WordType(const Lowering& l, plan::StorageId id) {
+  const plan::Storage& storage = l.plan.storages[id];
+  if (storage.scratch) return "f32";
+  if (storage.place == plan::Place::kConstant &&
+      l.graph.constants[storage.index].encoding != ir::Encoding::kPlain)
+    return "u32";
+  return PackingOf(storage.dtype).word;
+}
+
+std::string ParamStruct(const std::vector<Param>& params) {
+  std::string text = "struct Params {\n";
+  for (const Param& p : params) {
+    // Two u32 rather than a vec2, which would have to be aligned to 8 bytes.
+    if (p.kind == Param::Kind::kWide)
+      text += fmt::format("  {0}_lo: u32, {0}_hi: u32,\n", p.name);
+    else
+      text += fmt::format("  {}: {},\n", p.name, p.kind == Param::Kind::kFloat ? "f32" : "u32");
+  }
+  if (params.empty()) text += "  unused: u32,\n";
+  return text + "}\n@group(0) @binding(0) var<uniform> p: Params;\n";
+}
+
+}  // namespace
+
+const char* ValueType(DType dtype) {
+  switch (dtype) {
+    case DType::kF64: return nullptr;
+    case DType::kF32:
+    case DType::kF16:
+    case DType::kBF16: return "f32";
+    case DType::kI64: return "vec2<u32>";
+    case DType::kBool: return "bool";
+    default: return "i32";
+  }
+}
+
+plan::Need NeedDense(const ir::Node&, size_t) { return plan::Need::kDense; }
+
+const ir::Constant* Lowering::constant(size_t input) const {
+  const plan::Storage& storage = plan.storages[in(input).storage];
+  return storage.place == plan::Place::kConstant ? &graph.constants[storage.index] : nullptr;
+}
+
+void AddStridedIndex(const Lowering& l, const plan::Operand& operand, const std::string& name,
+                     Dispatch& d) {
+  d.params.push_back({.name = name + "_offset", .slot = operand.offset_at});
+  std::string text = fmt::format("fn at_{0}(i: u32) -> u32 {{\n  var at = p.{0}_offset;\n", name);
+  const auto& out = l.out(0);
+  // Equal tuples of expressions share their slots: then the operand is dense as the output is.
+  const bool dense = operand.rank == out.rank && operand.strides_at == out.strides_at &&
+                     operand.dims_at == out.dims_at;
+  if (dense || operand.rank == 0) {
+    text += dense ? "  at += i;\n" : "";
+  } else {
+    text += "  var rest = i;\n";
+    for (uint32_t k = operand.rank; k-- > 0;) {
+      d.params.push_back({.name = fmt::format("{}_s{}", name, k), .slot = operand.strides_at + k});
+      if (k == 0) {
+        text += fmt::format("  at += rest * p.{}_s0;\n", name);
+        break;
+      }
+      d.params.push_back({.name = fmt::format("{}_d{}", name, k), .slot = operand.dims_at + k});
+      text += fmt::format("  at += (rest % p.{0}_d{1}) * p.{0}_s{1};\n  rest /= p.{0}_d{1};\n",
+                          name, k);
+    }
+  }
+  d.body += text + "  return at;\n}\n";
+}
+
+// The number is a param, so that like nodes share a shader.
+void CanFail(const Lowering& l, Dispatch& d) {
+  d.fails = true;
+  d.params.push_back(
+      {.name = "step_number", .expr = l.table().Int(&l.step - l.plan.steps.data() + 1)});
+}
+
+Dispatch MakeMap(const Lowering& l, std::string body, std::vector<Param> params) {
+  Dispatch d;
+  const Expr count = l.numel(l.out_dims(0));
+  const Packing packing = PackingOf(l.out(0).dtype);
+  d.params = std::move(params);
+  d.params.push_back({.name = "count", .expr = count});
+  d.groups = sym::CeilDiv(count, l.table().Int(int64_t{kMapWorkgroup} * packing.per_word));
+  d.body = std::move(body) + fmt::format(R"(
+@compute @workgroup_size({}) fn main(@builtin(workgroup_id) wid: vec3<u32>,
+    @builtin(num_workgroups) nwg: vec3<u32>, @builtin(local_invocation_index) lane: u32) {{
+  let word = group_index(wid, nwg) * {}u + lane;
+)",
+                                         kMapWorkgroup, kMapWorkgroup);
+  if (packing.per_word == 1) {
+    d.body += "  if (word < p.count) { set_out0(word, value(word)); }\n}\n";
+  } else {
+    // Whole words only: two invocations that wrote parts of one would race.
+    const uint32_t bits = 32 / packing.per_word;
+    d.body += fmt::format(R"(  if (word * {0}u >= p.count) {{ return; }}
+  var packed = 0u;
+  for (var k = 0u; k < {0}u; k++) {{
+    let i = word * {0}u + k;
+    if (i < p.count) {{ packed |= (encode_out0(value(i)) & {1}u) << ({2}u * k); }}
+  }}
+  set_out0_word(word, packed);
+}}
+)",
+                          packing.per_word, (1u << bits) - 1, bits);
+  }
+  return d;
+}
+
+Result<Shader> MakeShader(const Lowering& l, const Dispatch& dispatch) {
+  Shader shader;
+  shader.fails = dispatch.fails;
+  const auto binding = [&](plan::StorageId storage) {
+    auto& list = shader.storages;
+    auto found = std::find(list.begin(), list.end(), storage);
+    if (found == list.end()) found = list.insert(list.end(), storage);
+    return fmt::format("buffer{}", found - list.begin());
+  };
+  std::string accessors;
+  for (size_t k = 0; k < l.step.inputs.size(); ++k) {
+    if (!l.has(k) || dispatch.body.find(fmt::format("in{}", k)) == std::string::npos) continue;
+    const plan::Operand& operand = l.in(k);
+    const char* type = ValueType(operand.dtype);
+    if (type == nullptr) return NoSuchType(operand.dtype);
+    const std::string buffer = binding(operand.storage);
+    const Packing packing = PackingOf(operand.dtype);
+    const bool words = std::string_view(WordType(l, operand.storage)) != packing.word;
+    accessors += words ? fmt::format("fn in{}_word(i: u32) -> u32 {{ return {}[i]; }}\n", k, buffer)
+                       : fmt::format("fn in{}(i: u32) -> {} {{ return {}; }}\n", k, type,
+                                     fmt::format(fmt::runtime(packing.read), buffer));
+  }
+  for (size_t k = 0; k < l.step.outputs.size(); ++k) {
+    const plan::Operand& operand = l.out(k);
+    const char* type = ValueType(operand.dtype);
+    if (type == nullptr) return NoSuchType(operand.dtype);
+    const std::string buffer = binding(operand.storage);
+    const Packing packing = PackingOf(operand.dtype);
+    if (packing.encode == nullptr)
+      accessors += fmt::format("fn set_out{}(i: u32, v: {}) {{ {}[i] = v; }}\n", k, type, buffer);
+    else
+      accessors += fmt::format(
+          "fn encode_out{0}(v: {1}) -> u32 {{ return {2}; }}\n"
+          "fn set_out{0}_word(i: u32, v: u32) {{ {3}[i] = v; }}\n",
+          k, type, packing.encode, buffer);
+  }
+  if (l.step.scratch != plan::kNoStorage) {
+    const std::string buffer = binding(l.step.scratch);
+    accessors += fmt::format(
+        "fn scratch(i: u32) -> f32 {{ return {0}[i]; }}\n"
+        "fn set_scratch(i: u32, v: f32) {{ {0}[i] = v; }}\n",
+        buffer);
+  }
+  const size_t buffers = shader.storages.size() + (shader.fails ? 1 : 0);
+  if (buffers > l.limits.storage_buffers)
+    return Unsupported("{} buffers in one dispatch, this device binds {}", buffers,
+                       l.limits.storage_buffers);
+  shader.wgsl = ParamStruct(dispatch.params);
+  for (size_t b = 0; b < shader.storages.size(); ++b)
+    shader.wgsl +=
+        fmt::format("@group(0) @binding({}) var<storage, read_write> buffer{}: array<{}>;\n", b + 1,
+                    b, WordType(l, shader.storages[b]));
+  if (shader.fails)
+    shader.wgsl += fmt::format(
+        "@group(0) @binding({}) var<storage, read_write> failed: array<atomic<u32>>;\n"
+        "fn fail() {{ atomicMax(&failed[0], p.step_number); }}\n",
+        shader.storages.size() + 1);
+  shader.wgsl += wgsl::kPrelude;
+  if (dispatch.body.find("i64_") != std::string::npos) shader.wgsl += wgsl::kI64;
+  if (dispatch.body.find("math_") != std::string::npos) shader.wgsl += wgsl::kMath;
+  shader.wgsl += accessors + dispatch.body;
+  return shader;
+}
+
+}  // namespace liveshape::webgpu

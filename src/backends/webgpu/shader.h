@@ -1,0 +1,28 @@
+// From a Dispatch to WGSL: declarations, accessors of operands by dtype, params, helpers. One storage is one
+// binding however many operands lie in it, because WebGPU refuses a buffer bound twice where one is written.
+//
+//   LS_ASSIGN_OR_RETURN(Shader shader, MakeShader(lowering, dispatch));
+//   device.CreateShader(shader.wgsl, label);
+//   for (plan::StorageId storage : shader.storages) ...         // binding 1, 2, ...; binding 0 is the params
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "backends/webgpu/kernel.h"
+
+namespace liveshape::webgpu {
+
+struct Shader {
+  std::string wgsl;
+  std::vector<plan::StorageId> storages;
+  bool fails = false;  // its last binding is the error word
+};
+
+// Refuses what the device cannot bind: too many buffers at once, a dtype without a WGSL form.
+Result<Shader> MakeShader(const Lowering& lowering, const Dispatch& dispatch);
+
+// Words that a param takes in the uniform buffer, and whether it must begin at an even one.
+inline uint32_t WordsOf(const Param& p) { return p.kind == Param::Kind::kWide ? 2 : 1; }
+
+}  // namespace liveshape::webgpu

@@ -1,0 +1,227 @@
+// The WebGPU backend's machinery: memory on the device, one dispatch list, one submit a run. It knows no op by
+// name; which kernel serves which op is in table.cc. docs/webgpu.md has the picture.
+#include <algorithm>
+#include <map>
+
+#include "backends/webgpu/memory.h"
+#include "backends/webgpu/numbers.h"
+#include "backends/webgpu/shader.h"
+#include "liveshape/liveshape.h"
+#include "ops/ops.h"
+#include "runtime/backend.h"
+
+namespace liveshape {
+namespace {
+
+using gpu::BoundRange;
+using gpu::Command;
+using webgpu::Dispatch;
+using webgpu::Lowering;
+using webgpu::WebGpuKernel;
+
+const WebGpuKernel* FindKernel(const ir::OpDef& op) {
+  for (const WebGpuKernel* kernel : webgpu::AllKernels())
+    if (kernel->op == &op) return kernel;
+  return nullptr;
+}
+
+// What never changes of one dispatch; only its workgroup count does.
+struct LoadedDispatch {
+  gpu::PipelineId pipeline = {};
+  gpu::GroupId group = {};
+  uint32_t groups_at = 0;  // slot of the count in webgpu::Numbers
+  uint32_t step = 0;
+  std::string label = {};  // names the node in an error
+  std::vector<BoundRange> ranges = {};
+};
+
+class WebGpuBackend : public Backend {
+ public:
+  explicit WebGpuBackend(const WebGpuOptions& options) : options_(options) {}
+
+  const char* name() const override { return "webgpu"; }
+  plan::Rules rules() const override;
+  Status Load(const ir::Graph& graph, const plan::Plan& plan) override;
+  Status Run(const RunContext& context, size_t begin, size_t end, size_t* failed) override;
+
+  Status FetchState(size_t state, std::byte* host) override { return memory_.Fetch(state, host); }
+  Status StoreState(size_t state, const std::byte* host) override {
+    return memory_.Store(state, host);
+  }
+  Status StoreArena(std::span<const std::byte> host) override { return memory_.Poison(host); }
+  uint64_t objects_made() const override;
+  void AddStats(Stats& stats) const override;
+
+ private:
+  Status LoadStep(const Lowering& lowering);
+
+  WebGpuOptions options_;
+  const ir::Graph* graph_ = nullptr;
+  const plan::Plan* plan_ = nullptr;
+  std::unique_ptr<gpu::Device> device_;
+  webgpu::DeviceMemory memory_;
+  webgpu::Numbers numbers_;
+  std::map<std::string, gpu::PipelineId> pipelines_;  // by WGSL: equal nodes share one
+  std::vector<LoadedDispatch> dispatches_;
+  std::vector<Command> commands_;
+  std::vector<uint32_t> encoded_;  // steps of the dispatches of this run
+  std::vector<double> times_;
+};
+
+plan::Rules WebGpuBackend::rules() const {
+  return {
+      .alignment = webgpu::kSlotAlignment,
+      .need =
+          [](const ir::Node& node, size_t input) {
+            const WebGpuKernel* kernel = FindKernel(*node.op);
+            return kernel && kernel->need ? kernel->need(node, input) : plan::Need::kStrided;
+          },
+      .scratch =
+          [](const ir::Graph& graph, const ir::Node& node) {
+            const WebGpuKernel* kernel = FindKernel(*node.op);
+            return kernel && kernel->scratch ? kernel->scratch(graph, node) : sym::Expr();
+          },
+  };
+}
+
+Status WebGpuBackend::Load(const ir::Graph& graph, const plan::Plan& plan) {
+  graph_ = &graph;
+  plan_ = &plan;
+  // Refused by name before a device is opened: that needs none (W9).
+  for (const plan::Step& step : plan.steps) {
+    const ir::OpDef& op = step.node == ir::Graph::kNoNode ? ops::kCopy : *graph.nodes[step.node].op;
+    if (FindKernel(op) == nullptr)
+      return Unsupported("load: the WebGPU backend has no kernel for `{}`{}", op.name,
+                         step.node == ir::Graph::kNoNode
+                             ? ""
+                             : fmt::format(" ({})", ir::Describe(graph.nodes[step.node])));
+  }
+  if (!plan.births.empty())
+    return Unsupported(
+        "load: {} makes a size of data, which the WebGPU backend cannot read back "
+        "in the middle of a run",
+        ir::Describe(graph.nodes[plan.births[0].node]));
+  LS_ASSIGN_OR_RETURN(
+      device_,
+      gpu::OpenDevice({.adapter = options_.adapter,
+                       .at_most = options_.smallest_limits ? gpu::kSmallestLimits : gpu::Limits{},
+                       .timestamps = options_.profile}));
+  numbers_.Begin(graph.table(), device_->limits().offset_alignment);
+  LS_RETURN_IF_ERROR(memory_.Create(*device_, graph, plan, numbers_).Prefixed("load"));
+  for (const plan::Step& step : plan.steps) {
+    const ir::Node* node = step.node == ir::Graph::kNoNode ? nullptr : &graph.nodes[step.node];
+    const Lowering lowering{graph, plan, step, node, device_->limits(), device_->features()};
+    LS_RETURN_IF_ERROR(
+        LoadStep(lowering).Prefixed("load: " + (node ? ir::Describe(*node) : "a copy")));
+  }
+  LS_RETURN_IF_ERROR(numbers_.Finish(*device_));
+  for (LoadedDispatch& d : dispatches_) {
+    d.ranges[0].buffer = numbers_.buffer();
+    d.group = device_->CreateGroup(d.pipeline, d.ranges, d.label);
+  }
+  if (options_.profile) device_->CreateTimestamps(static_cast<uint32_t>(dispatches_.size()));
+  commands_.reserve(dispatches_.size() + plan.outputs.size() + graph.states.size() + 1);
+  encoded_.reserve(dispatches_.size());
+  times_.resize(dispatches_.size());
+  memory_.ClearError();
+  return device_->error().Prefixed("load");
+}
+
+Status WebGpuBackend::LoadStep(const Lowering& l) {
+  const WebGpuKernel& kernel = *FindKernel(l.node ? *l.node->op : ops::kCopy);
+  LS_ASSIGN_OR_RETURN(const std::vector<Dispatch> dispatches, kernel.lower(l));
+  for (const Dispatch& dispatch : dispatches) {
+    LS_ASSIGN_OR_RETURN(const webgpu::Shader shader, webgpu::MakeShader(l, dispatch));
+    // Folded into two dimensions, any count of 32 bits fits.
+    if (l.table().Bounds(dispatch.groups).hi > INT32_MAX)
+      return ResourceExhausted("{} workgroups at the bound", sym::ToString(dispatch.groups));
+    LoadedDispatch d;
+    d.label = l.node ? fmt::format("{} ({})", l.node->name, l.node->op->name) : "copy";
+    d.step = static_cast<uint32_t>(&l.step - l.plan.steps.data());
+    d.groups_at = numbers_.Slot(dispatch.groups);
+    d.ranges.push_back(
+        {{}, numbers_.AddParams(dispatch.params), webgpu::Numbers::BytesOf(dispatch.params)});
+    for (plan::StorageId storage : shader.storages) d.ranges.push_back(memory_.Range(storage));
+    if (shader.fails) d.ranges.push_back(memory_.error_word());
+    auto [pipeline, added] = pipelines_.try_emplace(shader.wgsl);
+    if (added) {
+      std::vector<gpu::Binding> bindings(d.ranges.size(), gpu::Binding::kStorage);
+      bindings[0] = gpu::Binding::kUniform;
+      const gpu::ShaderId module = device_->CreateShader(shader.wgsl, d.label);
+      pipeline->second = device_->CreatePipeline(module, bindings, d.label);
+      LS_RETURN_IF_ERROR(device_->error());
+    }
+    d.pipeline = pipeline->second;
+    dispatches_.push_back(std::move(d));
+  }
+  return {};
+}
+
+// Counts beyond what one dimension takes are folded into a second (W10); the shader drops what is too much.
+Command FoldedDispatch(gpu::PipelineId pipeline, gpu::GroupId group, uint64_t groups,
+                       uint32_t most) {
+  if (groups <= most) return Command::Dispatch(pipeline, group, static_cast<uint32_t>(groups));
+  const uint64_t rows = (groups + most - 1) / most;
+  return Command::Dispatch(pipeline, group, static_cast<uint32_t>((groups + rows - 1) / rows),
+                           static_cast<uint32_t>(rows));
+}
+
+Status WebGpuBackend::Run(const RunContext& context, size_t begin, size_t end, size_t* failed) {
+  // All steps are one submit: what fails, fails the whole of it.
+  *failed = begin;
+  if (context.cancel && context.cancel->load(std::memory_order_relaxed))
+    return Cancelled("cancelled before the run was submitted");
+  LS_RETURN_IF_ERROR(numbers_.Bind(*device_, context.block));
+  memory_.Upload(numbers_, context.bases);
+  commands_.clear();
+  encoded_.clear();
+  for (const LoadedDispatch& d : dispatches_)
+    if (const int64_t groups = numbers_.at(d.groups_at); groups > 0) {
+      commands_.push_back(FoldedDispatch(d.pipeline, d.group, static_cast<uint64_t>(groups),
+                                         device_->limits().workgroup_count));
+      encoded_.push_back(d.step);
+    }
+  memory_.AddReadback(numbers_, commands_);
+  const bool timed = context.times && options_.profile;
+  LS_RETURN_IF_ERROR(device_->Encode(commands_, timed));
+  *failed = end;
+  LS_RETURN_IF_ERROR(device_->Submit());
+  LS_ASSIGN_OR_RETURN(const uint32_t error, memory_.Readback(context.bases));
+  if (error != 0) {
+    memory_.ClearError();
+    const plan::Step& step = plan_->steps[error - 1];
+    return OutOfRange("run: {}: an index is out of range", ir::Describe(graph_->nodes[step.node]));
+  }
+  if (timed) {
+    const std::span<double> us = std::span(times_).first(encoded_.size());
+    LS_RETURN_IF_ERROR(device_->ReadTimestamps(us));
+    for (size_t i = 0; i < us.size(); ++i) {
+      context.times->us[encoded_[i]] += us[i];
+      ++context.times->calls[encoded_[i]];
+    }
+  }
+  return {};
+}
+
+uint64_t WebGpuBackend::objects_made() const {
+  const gpu::Counts& made = device_->created();
+  return uint64_t{made.buffers} + made.shaders + made.pipelines + made.groups;
+}
+
+void WebGpuBackend::AddStats(Stats& stats) const {
+  const gpu::Counts& made = device_->created();
+  stats.device_buffers = made.buffers;
+  stats.device_shaders = made.shaders;
+  stats.device_pipelines = made.pipelines;
+  stats.device_bind_groups = made.groups;
+  stats.device_library_allocations = device_->library_allocations();
+  stats.arena_resident = memory_.arena_bytes();  // a device has no pages to give back
+}
+
+}  // namespace
+
+BackendPtr MakeWebGpuBackend(const WebGpuOptions& options) {
+  return std::make_unique<WebGpuBackend>(options);
+}
+
+}  // namespace liveshape

@@ -1,0 +1,176 @@
+// The executor on whatever adapter this machine has: what is made once, what changes at a bind, what is refused.
+#include <gmock/gmock.h>
+
+#include <cstring>
+
+#include "base/interpose.h"
+#include "runtime/testing.h"
+
+namespace liveshape {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::unique_ptr<Session> Open(std::shared_ptr<const Artifact> artifact, WebGpuOptions gpu = {},
+                              SessionOptions options = {.strict = true}) {
+  InstallAllocationObserver();
+  auto session = Session::Create(std::move(artifact), MakeWebGpuBackend(gpu), options);
+  EXPECT_TRUE(session.ok()) << session.status().message();
+  return *std::move(session);
+}
+
+Status Refused(std::shared_ptr<const Artifact> artifact) {
+  return Session::Create(std::move(artifact), MakeWebGpuBackend()).status();
+}
+
+// y = x + x.T of a square, n = n // d, and a counter that a run advances.
+std::shared_ptr<const Artifact> Mixed() {
+  GraphMaker m;
+  const sym::Expr s = m.Symbol("s0", 0, 40);
+  const ir::ValueId x = m.graph->AddInput("x", {DType::kF32, {s, s}});
+  const ir::ValueId n = m.graph->AddInput("n", {DType::kI64, {s}});
+  const ir::ValueId d = m.graph->AddInput("d", {DType::kI64, {s}});
+  m.Output("y", m.Add(x, m.call.Transpose(x, 0, 1)));
+  m.Output("q", m.call.Binary(ir::PwOp::kFloorDiv, m.call.Of(n), m.call.Of(d)));
+  m.Output("less", m.call.Binary(ir::PwOp::kLt, m.call.Of(n), m.call.Of(d)));
+  const ir::ValueId count = m.State("count", DType::kI64, {1});
+  const ir::ValueId next = m.Add(count, count);
+  m.graph->states[0].result = next;
+  return m.Finish();
+}
+
+struct MixedInputs {
+  explicit MixedInputs(int64_t s)
+      : x(Floats({s, s})), n(Integers({s}, std::vector<int64_t>(static_cast<size_t>(s)))), d(n) {
+    for (size_t i = 0; i < n.data.size(); ++i) {
+      n.data[i] = (int64_t{1} << 40) * (static_cast<int64_t>(i) - 7) + 12345;
+      d.data[i] = i % 2 ? 3 : -(int64_t{1} << 33) - 5;
+    }
+    d.ref.data = d.data.data();
+    refs = {x.ref, n.ref, d.ref};
+  }
+  Owned<float> x;
+  Owned<int64_t> n, d;
+  std::vector<TensorRef> refs;
+};
+
+void ExpectRight(const Session& session, const MixedInputs& in, int64_t s) {
+  ASSERT_EQ(session.output(0).dims, (std::vector<int64_t>{s, s}));
+  const auto* y = static_cast<const float*>(session.output(0).data);
+  const auto* q = static_cast<const int64_t*>(session.output(1).data);
+  const auto* less = static_cast<const uint8_t*>(session.output(2).data);
+  for (int64_t i = 0; i < s; ++i) {
+    for (int64_t j = 0; j < s; ++j)
+      ASSERT_EQ(y[i * s + j], in.x.data[i * s + j] + in.x.data[j * s + i]);
+    const int64_t a = in.n.data[i], b = in.d.data[i];
+    ASSERT_EQ(q[i], a / b - (a % b != 0 && ((a < 0) != (b < 0)))) << a << " // " << b;
+    ASSERT_EQ(less[i], a < b);
+  }
+}
+
+class WebGpuBackendTest : public ::testing::TestWithParam<bool> {};
+
+TEST_P(WebGpuBackendTest, EveryShapeFromOneLoadAndNothingIsMadeAgain) {
+  const auto artifact = Mixed();
+  for (const Poison poison : {Poison::kNone, Poison::kNaN, Poison::kLarge}) {
+    auto session =
+        Open(artifact, {.smallest_limits = GetParam()}, {.strict = true, .poison = poison});
+    const Stats before = session->stats();
+    EXPECT_GT(before.device_pipelines, 0u);
+    for (const int64_t s : {40, 1, 0, 7, 40, 39}) {
+      const MixedInputs in(s);
+      const Status status = session->Run(in.refs);
+      ASSERT_TRUE(status.ok()) << status.message();
+      ExpectRight(*session, in, s);
+    }
+    const Stats after = session->stats();
+    EXPECT_EQ(after.device_buffers, before.device_buffers);
+    EXPECT_EQ(after.device_shaders, before.device_shaders);
+    EXPECT_EQ(after.device_pipelines, before.device_pipelines);
+    EXPECT_EQ(after.device_bind_groups, before.device_bind_groups);
+    EXPECT_EQ(after.rebuilds + after.moved_addresses + after.allocations, 0u);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Limits, WebGpuBackendTest, ::testing::Values(false, true),
+                         [](const auto& info) { return info.param ? "Smallest" : "Adapter"; });
+
+TEST(WebGpuBackend, ARefusedShapeLeavesTheSessionAsItWas) {
+  auto session = Open(Mixed());
+  const MixedInputs good(5), beyond(41);
+  ASSERT_TRUE(session->Run(good.refs).ok());
+  EXPECT_FALSE(session->Bind(beyond.refs).ok());
+  ASSERT_TRUE(session->Run(good.refs).ok());
+  ExpectRight(*session, good, 5);
+}
+
+TEST(WebGpuBackend, BadDataFailsTheRunNamesTheNodeAndClosesASessionWithStates) {
+  auto session = Open(Mixed());
+  MixedInputs in(5);
+  in.d.data[3] = 0;
+  const Status status = session->Run(in.refs);
+  EXPECT_EQ(status.code(), Code::kOutOfRange);
+  EXPECT_THAT(status.message(), HasSubstr("pointwise"));
+  EXPECT_TRUE(session->needs_reset());
+  ASSERT_TRUE(session->ResetStates().ok());
+  const MixedInputs good(5);
+  ASSERT_TRUE(session->Run(good.refs).ok());
+  ExpectRight(*session, good, 5);
+}
+
+TEST(WebGpuBackend, StatesLiveOnTheDevice) {
+  auto session = Open(Mixed());
+  int64_t one = (int64_t{1} << 31) + 1;
+  ASSERT_TRUE(session->WriteState("count", std::as_bytes(std::span(&one, 1))).ok());
+  const MixedInputs in(3);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(session->Run(in.refs).ok());
+  int64_t found = 0;
+  ASSERT_TRUE(session->ReadState("count", std::as_writable_bytes(std::span(&found, 1))).ok());
+  EXPECT_EQ(found, 8 * one);
+}
+
+// 4.3 million elements are more workgroups than one dimension takes (W10).
+TEST(WebGpuBackend, CountsBeyondOneDimensionAreFolded) {
+  GraphMaker m;
+  const sym::Expr s = m.Symbol("s0", 1, 4'300'000);
+  const ir::ValueId x = m.graph->AddInput("x", {DType::kF32, {s}});
+  m.Output("y", m.Add(x, x));
+  auto session = Open(m.Finish());
+  for (const int64_t n : {4'300'000, 17}) {
+    const Owned<float> in = Floats({n});
+    ASSERT_TRUE(session->Run({&in.ref, 1}).ok());
+    const auto* y = static_cast<const float*>(session->output(0).data);
+    for (int64_t i = 0; i < n; ++i) ASSERT_EQ(y[i], 2 * in.data[static_cast<size_t>(i)]);
+  }
+}
+
+TEST(WebGpuBackend, WhatItCannotRunIsRefusedAtLoadByName) {
+  GraphMaker m;
+  const sym::Expr s = m.Symbol("s0", 1, 8);
+  const ir::ValueId x = m.graph->AddInput("x", {DType::kF32, {s}});
+  m.Output("y",
+           m.call.Emit(ops::kSort, {x},
+                       {{"dim", int64_t{0}}, {"descending", int64_t{0}}, {"count", ir::Dims{s}}}));
+  EXPECT_THAT(Refused(m.Finish()).message(), HasSubstr("no kernel for `sort`"));
+
+  GraphMaker wide;
+  const ir::ValueId d = wide.graph->AddInput("x", {DType::kF64, {wide.Int(4)}});
+  wide.Output("y", wide.Add(d, d));
+  EXPECT_THAT(Refused(wide.Finish()).message(), HasSubstr("f64"));
+
+  GraphMaker large;
+  const sym::Expr n = large.Symbol("s0", 1, int64_t{1} << 34);
+  const ir::ValueId big = large.graph->AddInput("x", {DType::kF32, {n}});
+  large.Output("y", large.Add(big, big));
+  EXPECT_EQ(Refused(large.Finish()).code(), Code::kResourceExhausted);
+}
+
+TEST(WebGpuBackend, ProfileGivesTheTimeOfEachStep) {
+  auto session = Open(Mixed(), {.profile = true}, {.profile = true});
+  const MixedInputs in(40);
+  ASSERT_TRUE(session->Run(in.refs).ok());
+  for (const ProfileEntry& entry : session->profile()) EXPECT_EQ(entry.calls, 1u) << entry.op;
+}
+
+}  // namespace
+}  // namespace liveshape
