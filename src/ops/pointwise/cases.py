@@ -354,11 +354,16 @@ class SymbolicFloats(nn.Module):
 
 
 class BesideHalves(nn.Module):
-    """torch multiplies and divides by a Python number in f32; elsewhere it is a half."""
+    """torch multiplies and divides by a Python number in f32, and by a 0-d tensor that comes
+    second; elsewhere these are halves."""
 
     def forward(self, h, g):
         arithmetic = h * 0.1, h + 0.3, h / 0.7, 1.1 - h, g * 0.1 + 0.3, g / 3
-        return *arithmetic, h.clamp(max=0.1), torch.where(h > 0.1, h, 0.1), torch.full_like(g, 0.1)
+        reversed = 0.3 / h, 0.3 / g, torch.tensor(0.3) / h, torch.tensor(0.3) / g, 0.7 * g
+        scalars = h / torch.tensor(0.3), torch.tensor(0.3) * h, h * torch.tensor(0.3)
+        scalars += g / torch.tensor(0.3), torch.tensor(0.3) * g, h + torch.tensor(0.3)
+        chosen = h.clamp(max=0.1), torch.where(h > 0.1, h, 0.1), torch.full_like(g, 0.1)
+        return *arithmetic, *reversed, *scalars, *chosen
 
 
 class Composed(nn.Module):
