@@ -161,8 +161,14 @@ Result<Expr> Importer::Scalar(Env& env, std::string_view name) {
 
 Result<ir::ValueId> Importer::ReadTensor(Env& env, std::string_view name) {
   auto it = env.tensors.find(name);
-  if (it == env.tensors.end())
-    return Unsupported("`{}` is read, but its op does not give that output", name);
+  if (it == env.tensors.end()) {
+    for (const pt2::Node& node : env.graph.nodes)
+      for (size_t i = 0; i < node.outputs.size(); ++i)
+        if (node.outputs[i].value_name() == name)
+          return Unsupported("node `{}` ({}): output {}, `{}`, is read, but not served", node.name,
+                             node.target, i, name);
+    return Unsupported("`{}` is read, but nothing gives it", name);
+  }
   return store_.Read(it->second);
 }
 

@@ -50,6 +50,7 @@ class Scatter(nn.Module):
             torch.zeros_like(x).scatter(1, columns, ones),
             x.scatter_add(1, columns[:, :1], x),
             nn.functional.one_hot(columns, 9),
+            x.scatter_reduce(1, columns, x, "sum"),
         )
 
 

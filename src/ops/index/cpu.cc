@@ -26,7 +26,7 @@ Status Run(const KernelArgs& args) {
 Result<std::unique_ptr<Prepared>> Prepare(const ir::Graph& graph, const ir::Node& node) {
   LS_RETURN_IF_ERROR(CheckRank(graph, node.inputs[0]));
   const int rank = static_cast<int>(graph.type(node.inputs[0]).dims.size());
-  return std::unique_ptr<Prepared>(std::make_unique<IndexedAxes>(node.Ints("axes"), rank));
+  return std::unique_ptr<Prepared>(std::make_unique<IndexedAxes>(node, rank));
 }
 
 }  // namespace

@@ -14,9 +14,12 @@ struct IndexedAxes : Prepared {
   std::vector<int> axes;
   std::vector<int> outer;  // dims of x before the indexed ones, where these are adjacent
   std::vector<int> inner;  // the other dims of x, in order
+  bool wrap = true;        // negative indices count from the end
   bool accumulate = false;
 
-  IndexedAxes(const std::vector<int64_t>& node_axes, int rank) {
+  IndexedAxes(const ir::Node& node, int rank) {
+    const std::vector<int64_t>& node_axes = node.Ints("axes");
+    wrap = !node.Has("wrap") || node.Int("wrap") != 0;
     bool adjacent = true;
     for (size_t i = 0; i < node_axes.size(); ++i) {
       adjacent = adjacent && node_axes[i] == node_axes[0] + static_cast<int64_t>(i);
@@ -60,13 +63,13 @@ class Indexed {
   // All indices, before anything is written: a failed run leaves states as they were.
   Status Check() const {
     for (size_t a = 0; a < indices_.size(); ++a) {
-      const int64_t bound = x_.dims[axes_.axes[a]];
+      const int64_t bound = x_.dims[axes_.axes[a]], least = axes_.wrap ? -bound : 0;
       for (int64_t i = 0; i < entries_; ++i) {
         const int64_t value = IndexAt(indices_[a], i);
-        if (value < -bound || value >= bound) {
+        if (value < least || value >= bound) {
           return OutOfRange(
               "element {} of index {} is {}: outside dim {} of size {} (allowed: {} to {})", i, a,
-              value, axes_.axes[a], bound, -bound, bound - 1);
+              value, axes_.axes[a], bound, least, bound - 1);
         }
       }
     }

@@ -69,6 +69,7 @@ bool IsMask(const AtenCall& c, ValueId index) {
 
 IndexArgs AlongDim(AtenCall& c, ValueId index, int64_t dim) {
   IndexArgs args;
+  args.wrap = false;
   for (int64_t d = 0; d < c.Rank(index); ++d) {
     args.axes.push_back(d);
     ir::PointwiseProgram iota;
@@ -96,7 +97,9 @@ ir::Cost CostOf(const InferContext& c, const TensorType& out) {
 ValueId EmitIndex(AtenCall& c, ValueId x, IndexArgs args) {
   std::vector<ValueId> inputs = {x};
   inputs.insert(inputs.end(), args.tensors.begin(), args.tensors.end());
-  return c.Emit(kIndex, std::move(inputs), {{"axes", std::move(args.axes)}});
+  ir::Attrs attrs = {{"axes", std::move(args.axes)}};
+  if (!args.wrap) attrs.emplace_back("wrap", int64_t{0});
+  return c.Emit(kIndex, std::move(inputs), std::move(attrs));
 }
 
 std::vector<ValueId> Index(AtenCall& c) {
@@ -117,7 +120,7 @@ std::vector<ValueId> IndexSelect(AtenCall& c) {
   const int64_t rank = c.Rank(x), dim = c.Axis("dim", rank);
   if (rank == 0) c.Fail(Unsupported("index_select of a 0-d tensor"));
   if (c.ok() && c.Rank(index) == 0) index = c.Unsqueeze(index, 0);
-  return {EmitIndex(c, x, {{dim}, {index}})};
+  return {EmitIndex(c, x, {{dim}, {index}, /*wrap=*/false})};
 }
 
 std::vector<ValueId> Gather(AtenCall& c) {

@@ -16,12 +16,15 @@ Result<Dims> IndexedDims(const InferContext& c, const Dims& x, size_t first_inde
 struct IndexArgs {
   std::vector<int64_t> axes;
   std::vector<ValueId> tensors;
+  // Negative indices count from the end. Attribute `wrap`; false for ATen's ops on one dim (gather, scatter, index_select,
+  // index_copy), to which a negative index is an error.
+  bool wrap = true;
 };
 IndexArgs ReadIndices(AtenCall& c, ValueId x, const std::vector<ValueId>& indices,
                       const std::function<Expr()>& mask_size);
 bool IsMask(const AtenCall& c, ValueId index);
 // An index on every dim: `index` along `dim`, its own position along the others. What gather reads and
-// scatter writes: x[index[i, j, k], j, k].
+// scatter writes: x[index[i, j, k], j, k]. Nothing wraps.
 IndexArgs AlongDim(AtenCall& c, ValueId index, int64_t dim);
 
 }  // namespace liveshape::ops

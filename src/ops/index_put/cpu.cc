@@ -69,7 +69,7 @@ Status Run(const KernelArgs& args) {
 Result<std::unique_ptr<Prepared>> Prepare(const ir::Graph& graph, const ir::Node& node) {
   LS_RETURN_IF_ERROR(CheckRank(graph, node.inputs[0]));
   const int rank = static_cast<int>(graph.type(node.inputs[0]).dims.size());
-  auto axes = std::make_unique<IndexedAxes>(node.Ints("axes"), rank);
+  auto axes = std::make_unique<IndexedAxes>(node, rank);
   axes->accumulate = node.Int("accumulate") != 0;
   return std::unique_ptr<Prepared>(std::move(axes));
 }

@@ -34,8 +34,9 @@ ValueId EmitPut(AtenCall& c, ValueId base, ValueId values, IndexArgs args, bool 
   }
   std::vector<ValueId> inputs = {base, c.Expand(c.Cast(values, c.TypeOf(base)), *dims)};
   inputs.insert(inputs.end(), args.tensors.begin(), args.tensors.end());
-  return c.Emit(kIndexPut, std::move(inputs),
-                {{"axes", std::move(args.axes)}, {"accumulate", int64_t{accumulate}}});
+  ir::Attrs attrs = {{"axes", std::move(args.axes)}, {"accumulate", int64_t{accumulate}}};
+  if (!args.wrap) attrs.emplace_back("wrap", int64_t{0});
+  return c.Emit(kIndexPut, std::move(inputs), std::move(attrs));
 }
 
 // base[mask] = values, `mask` over the first dims. Values that are the same for every true element need
@@ -76,7 +77,7 @@ std::vector<ValueId> IndexCopy(AtenCall& c) {
   const int64_t rank = c.Rank(base), dim = c.Axis("dim", rank);
   if (rank == 0) c.Fail(Unsupported("index_copy into a 0-d tensor"));
   if (c.ok() && c.Rank(index) == 0) index = c.Unsqueeze(index, 0);
-  return {EmitPut(c, base, source, {{dim}, {index}}, false)};
+  return {EmitPut(c, base, source, {{dim}, {index}, /*wrap=*/false}, false)};
 }
 
 // `src` is read where `index` is: its further elements are not used.
@@ -99,13 +100,45 @@ std::vector<ValueId> Scatter(AtenCall& c, bool accumulate) {
   return {EmitPut(c, base, values, AlongDim(c, index, dim), accumulate)};
 }
 
+// Ones at the classes: as a write, so that a class outside the range fails the run, as torch does.
+std::vector<ValueId> OneHot(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  const int64_t classes = c.Int("num_classes");
+  if (classes < 1)
+    c.Fail(Unsupported("one_hot without num_classes: its size would be born from data"));
+  if (!c.ok()) return {x};
+  sym::Table& t = c.table();
+  const Expr rows = sym::Product(t, c.DimsOf(x));
+  Dims dims = c.DimsOf(x);
+  dims.push_back(t.Int(classes));
+  ValueId hot = EmitPut(c, c.FullInt({rows, t.Int(classes)}, DType::kI64, t.Int(0)),
+                        c.FullInt({}, DType::kI64, t.Int(1)),
+                        AlongDim(c, c.Reshape(x, {rows, t.Int(1)}), 1), /*accumulate=*/false);
+  return {c.Reshape(hot, std::move(dims))};
+}
+
+// Only what is scatter_add: other reductions keep no order that kernels could keep.
+std::vector<ValueId> ScatterReduce(AtenCall& c) {
+  const std::string reduce = c.StringOr("reduce", "");
+  if (reduce != "sum" || !c.BoolOr("include_self", true))
+    c.Fail(Unsupported(
+        "scatter_reduce with reduce=\"{}\"{}: only \"sum\" that includes self is served", reduce,
+        c.BoolOr("include_self", true) ? "" : " and include_self=False"));
+  return Scatter(c, /*accumulate=*/true);
+}
+
 std::vector<ValueId> ScatterWrite(AtenCall& c) { return Scatter(c, /*accumulate=*/false); }
 std::vector<ValueId> ScatterAdd(AtenCall& c) { return Scatter(c, /*accumulate=*/true); }
 
 const AtenForm kForms[] = {
-    {"aten.scatter.src", ScatterWrite},           {"aten.scatter.value", ScatterWrite},
-    {"aten.scatter_add.default", ScatterAdd},     {"aten.index_put.default", IndexPut},
-    {"aten._unsafe_index_put.default", IndexPut}, {"aten.index_copy.default", IndexCopy},
+    {"aten.scatter.src", ScatterWrite},
+    {"aten.scatter.value", ScatterWrite},
+    {"aten.scatter_add.default", ScatterAdd},
+    {"aten.index_put.default", IndexPut},
+    {"aten._unsafe_index_put.default", IndexPut},
+    {"aten.index_copy.default", IndexCopy},
+    {"aten.one_hot.default", OneHot},
+    {"aten.scatter_reduce.two", ScatterReduce},
 };
 
 }  // namespace

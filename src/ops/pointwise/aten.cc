@@ -2,6 +2,7 @@
 #include "ops/aten.h"
 
 #include <bit>
+#include <cmath>
 #include <limits>
 
 #include "ops/forms.h"
@@ -290,21 +291,6 @@ Values Eye(AtenCall& c) {
   return {c.Emit(kPointwise, {}, {{"program", std::move(p)}, {"dims", std::move(dims)}})};
 }
 
-// A class outside the range is an error to torch; here its row is zero.
-Values OneHot(AtenCall& c) {
-  ValueId x = c.Tensor("self");
-  const int64_t classes = c.Int("num_classes");
-  if (classes < 1)
-    c.Fail(Unsupported("one_hot without num_classes: its size would be born from data"));
-  if (!c.ok()) return {x};
-  ir::PointwiseProgram iota;
-  iota.code = {{.op = PwOp::kIota, .dtype = DType::kI64, .imm = 0}};
-  const Dims dims = {c.table().Int(classes)};
-  ValueId all = c.Emit(kPointwise, {}, {{"program", std::move(iota)}, {"dims", dims}});
-  ValueId hot = c.Binary(PwOp::kEq, c.Of(c.Unsqueeze(x, c.Rank(x))), c.Of(all));
-  return {c.Cast(hot, DType::kI64)};
-}
-
 // x[1:] - x[:-1] along dim, n times; on bool it is `!=`.
 Values Diff(AtenCall& c) {
   ValueId x = c.Tensor("self");
@@ -326,6 +312,82 @@ Values Diff(AtenCall& c) {
   return {x};
 }
 
+// NaN and infinities become numbers: by default 0 and the dtype's largest.
+Values NanToNum(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  const DType t = c.TypeOf(x);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const double largest = t == DType::kF64    ? std::numeric_limits<double>::max()
+                         : t == DType::kF32  ? std::numeric_limits<float>::max()
+                         : t == DType::kBF16 ? 0x1.fep127
+                                             : 65504;
+  const double nan = c.NumberOr("nan", 0);
+  const double most = c.NumberOr("posinf", largest), least = c.NumberOr("neginf", -largest);
+  if (!IsFloat(t)) return {x};
+  const auto replace = [&](ValueId condition, double number) {
+    x = c.Pointwise(PwOp::kWhere, {c.Of(condition), c.Number(number), c.Of(x)}, t, t);
+  };
+  replace(c.Pointwise(PwOp::kIsNan, {c.Of(x)}, t, DType::kBool), nan);
+  // By comparison with what x was: a replacement may be infinite itself.
+  const ValueId high = c.Binary(PwOp::kEq, c.Of(x), c.Number(kInfinity));
+  const ValueId low = c.Binary(PwOp::kEq, c.Of(x), c.Number(-kInfinity));
+  replace(high, most);
+  replace(low, least);
+  return {x};
+}
+
+Values Frac(AtenCall& c) {
+  Operand x = c.Of(c.Tensor("self"));
+  return {c.Binary(PwOp::kSub, x, c.Of(c.Unary(PwOp::kTrunc, x.tensor)))};
+}
+
+// From whichever end is nearer, as torch does; halves are computed in f32 and rounded once.
+Values Lerp(AtenCall& c) {
+  Operand start = c.Arg("self"), end = c.Arg("end"), weight = c.Arg("weight");
+  const DType given = c.Promote({start, end});
+  const DType t = given == DType::kF64 ? given : DType::kF32;
+  const auto at = [&](PwOp op, Operand a, Operand b) {
+    return c.Of(c.Pointwise(op, {a, b}, t, t));
+  };
+  const Operand span = at(PwOp::kSub, end, start);
+  const Operand from_start = at(PwOp::kAdd, start, at(PwOp::kMul, weight, span));
+  const Operand rest = at(PwOp::kSub, c.Number(1.0), weight);
+  const Operand from_end = at(PwOp::kSub, end, at(PwOp::kMul, span, rest));
+  const ValueId near = c.Pointwise(PwOp::kLt, {weight, c.Number(0.5)}, t, DType::kBool);
+  return {c.Cast(c.Pointwise(PwOp::kWhere, {c.Of(near), from_start, from_end}, t, t), given)};
+}
+
+// Halves are computed in f32 and rounded once, as torch does.
+Values RoundDecimals(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  const int64_t decimals = c.Int("decimals");
+  if (decimals == 0 || !c.ok()) return {c.Unary(PwOp::kRound, x)};
+  const DType given = c.TypeOf(x), t = given == DType::kF64 ? given : DType::kF32;
+  if (!IsFloat(given)) c.Fail(InvalidArgument("round of {} to {} decimals", Name(given), decimals));
+  const Operand scale = c.Number(std::pow(10.0, static_cast<double>(std::abs(decimals))));
+  const bool up = decimals > 0;
+  const ValueId scaled = c.Pointwise(up ? PwOp::kMul : PwOp::kDiv, {c.Of(x), scale}, t, t);
+  const Operand whole = c.Of(c.Unary(PwOp::kRound, scaled));
+  return {c.Cast(c.Pointwise(up ? PwOp::kDiv : PwOp::kMul, {whole, scale}, t, t), given)};
+}
+
+// How many boundaries lie before each element: NaN comes after all of them.
+Values Bucketize(AtenCall& c) {
+  Operand x = c.Arg("self");
+  ValueId boundaries = c.Tensor("boundaries");
+  const bool right = c.BoolOr("right", false);
+  const DType result = c.BoolOr("out_int32", false) ? DType::kI32 : DType::kI64;
+  if (!c.ok()) return {boundaries};
+  if (!x.is_number()) x = c.Of(c.Unsqueeze(x.tensor, c.Rank(x.tensor)));
+  const ValueId reached = c.Binary(right ? PwOp::kGt : PwOp::kGe, c.Of(boundaries), x);
+  const ValueId passed = c.Pointwise(PwOp::kNot, {c.Of(reached)}, DType::kBool, DType::kBool);
+  const ValueId count = c.Emit(kReduce, {passed},
+                               {{"kind", std::string("sum")},
+                                {"dims", std::vector<int64_t>{c.Rank(passed) - 1}},
+                                {"keepdim", int64_t{0}}});
+  return {c.Cast(count, result)};
+}
+
 Values Dropout(AtenCall& c) {
   if (c.BoolOr("train", false))
     c.Fail(Unsupported("dropout in training mode: export model.eval()"));
@@ -344,6 +406,7 @@ const AtenForm kForms[] = {
     {"aten.mul.Scalar", Binary<PwOp::kMul>},
     {"aten.div.Tensor", Div},
     {"aten.div.Scalar", Div},
+    {"aten.true_divide.Tensor", Div},
     {"aten.div.Tensor_mode", Div},
     {"aten.div.Scalar_mode", Div},
     {"aten.floor_divide.default", Binary<PwOp::kFloorDiv>},
@@ -403,7 +466,6 @@ const AtenForm kForms[] = {
     {"aten.diff.default", Diff},
     {"aten.eye.default", Eye},
     {"aten.eye.m", Eye},
-    {"aten.one_hot.default", OneHot},
     {"aten.bitwise_not.default", Unary<PwOp::kNot>},
     {"aten.bitwise_left_shift.Tensor", Binary<PwOp::kShiftLeft>},
     {"aten.bitwise_left_shift.Tensor_Scalar", Binary<PwOp::kShiftLeft>},
@@ -442,6 +504,12 @@ const AtenForm kForms[] = {
     {"aten.trunc.default", Unary<PwOp::kTrunc>},
     {"aten.fix.default", Unary<PwOp::kTrunc>},
     {"aten.round.default", Unary<PwOp::kRound>},
+    {"aten.round.decimals", RoundDecimals},
+    {"aten.frac.default", Frac},
+    {"aten.lerp.Scalar", Lerp},
+    {"aten.lerp.Tensor", Lerp},
+    {"aten.nan_to_num.default", NanToNum},
+    {"aten.bucketize.Tensor", Bucketize},
     {"aten.isnan.default", Test<PwOp::kIsNan>},
     {"aten.isinf.default", Test<PwOp::kIsInf>},
     {"aten.isfinite.default", IsFinite},

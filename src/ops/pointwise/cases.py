@@ -165,6 +165,10 @@ def special(point, rng):
     return {"x": torch.tensor(values)[pick]}
 
 
+def beside_special(point, rng):
+    return {"a": special(point, rng)["x"], "b": torch.randn(point["R"], point["C"], generator=rng)}
+
+
 def arithmetic():
     return Binary(
         torch.add,
@@ -350,11 +354,40 @@ class SymbolicFloats(nn.Module):
 
 
 class BesideHalves(nn.Module):
-    """torch multiplies and divides by a Python number in f32; elsewhere it is a half."""
+    """torch multiplies and divides by a Python number in f32, and by a 0-d tensor that comes
+    second; elsewhere these are halves."""
 
     def forward(self, h, g):
         arithmetic = h * 0.1, h + 0.3, h / 0.7, 1.1 - h, g * 0.1 + 0.3, g / 3
-        return *arithmetic, h.clamp(max=0.1), torch.where(h > 0.1, h, 0.1), torch.full_like(g, 0.1)
+        reversed = 0.3 / h, 0.3 / g, torch.tensor(0.3) / h, torch.tensor(0.3) / g, 0.7 * g
+        scalars = h / torch.tensor(0.3), torch.tensor(0.3) * h, h * torch.tensor(0.3)
+        scalars += g / torch.tensor(0.3), torch.tensor(0.3) * g, h + torch.tensor(0.3)
+        chosen = h.clamp(max=0.1), torch.where(h > 0.1, h, 0.1), torch.full_like(g, 0.1)
+        return *arithmetic, *reversed, *scalars, *chosen
+
+
+class Composed(nn.Module):
+    """Several instructions each; NaN, infinities and halves of integers among the inputs."""
+
+    def forward(self, a, b):
+        numbers = torch.nan_to_num(a), torch.nan_to_num(a, 1.5, 2.0, -3.0), torch.nan_to_num(b, 9.0)
+        between = torch.lerp(b, b * 3, 0.3), torch.lerp(b, b * 3, 0.7), torch.lerp(b, -b, b.abs())
+        rounded = torch.round(b, decimals=2), torch.round(b * 100, decimals=-1), torch.frac(b)
+        return *numbers, *between, *rounded, torch.true_divide(b, 3)
+
+
+class Buckets(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("edges", torch.tensor([-2.5, -0.5, 0.0, 0.5, 0.5, 7.0]))
+
+    def forward(self, a, b):
+        edges = self.edges.to(a.dtype)
+        return (
+            torch.bucketize(a, edges),
+            torch.bucketize(a, edges, right=True),
+            torch.bucketize(b, edges, out_int32=True),
+        )
 
 
 class Large(nn.Module):
@@ -437,6 +470,12 @@ CASES = [
         ),
         decompose=RAW_AND_DECOMPOSED,
     ),
+    *variants(
+        Case("composed", Composed, two(f32), AB, SWEEP, beside_special),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
+    Case("composed_f16", Composed, two(f16), AB, SMALL, tolerance=2e-3),
+    Case("buckets", Buckets, two(f32), AB, SWEEP, beside_special, covers="G3"),
     # The tolerance is far below the spacing of halves: they must be equal.
     Case(
         "numbers_beside_halves", BesideHalves, {"h": f16("R", "C"), "g": bf16("R", "C")}, AB, SMALL

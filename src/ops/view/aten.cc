@@ -346,6 +346,69 @@ Values Chunk(AtenCall& c) {
   return SplitEvenly(c, x, dim, each, count.is_int() ? count.value() : chunks);
 }
 
+// As numpy: the first size % count parts are one longer.
+Values TensorSplitSections(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  const int64_t count = c.Int("sections"), dim = c.AxisOr("dim", c.Rank(x), 0);
+  if (count < 1 || c.Rank(x) == 0)
+    c.Fail(InvalidArgument("tensor_split of rank {} into {} parts", c.Rank(x), count));
+  if (!c.ok()) return {};
+  sym::Table& t = c.table();
+  const Expr size = c.DimsOf(x)[static_cast<size_t>(dim)], parts = t.Int(count);
+  const Expr each = sym::FloorDiv(size, parts), longer = sym::Mod(size, parts);
+  Dims lengths;
+  for (int64_t i = 0; i < count; ++i)
+    lengths.push_back(each + sym::Min(t.Int(1), sym::Max(t.Int(0), longer - i)));
+  return SplitInto(c, x, dim, lengths);
+}
+
+// Before, between and after the indices, each clamped as a slice's end is.
+Values TensorSplitIndices(AtenCall& c) {
+  ValueId x = c.Tensor("self");
+  const Dims indices = c.Sizes("indices");
+  const int64_t dim = c.AxisOr("dim", c.Rank(x), 0);
+  if (c.Rank(x) == 0) c.Fail(InvalidArgument("tensor_split of a 0-d tensor"));
+  if (!c.ok()) return {};
+  sym::Table& t = c.table();
+  const Expr size = c.DimsOf(x)[static_cast<size_t>(dim)], zero = t.Int(0);
+  Values parts;
+  Expr begin = zero;
+  for (size_t i = 0; i <= indices.size(); ++i) {
+    Expr end = size;
+    if (i < indices.size()) {
+      const bool from_end = t.Bounds(indices[i]).hi < 0;
+      if (!from_end && t.Bounds(indices[i]).lo < 0)
+        c.Fail(Unsupported("tensor_split at `{}`, which may be of either sign",
+                           sym::ToString(indices[i])));
+      end = sym::Min(size, sym::Max(zero, from_end ? size + indices[i] : indices[i]));
+    }
+    parts.push_back(c.Slice(x, dim, begin, sym::Max(zero, end - begin)));
+    begin = end;
+  }
+  return parts;
+}
+
+// Tensor i varies along dim i and is repeated along the others; "xy" has the first two dims swapped.
+Values Meshgrid(AtenCall& c) {
+  const Values tensors = c.Tensors("tensors");
+  const bool swapped = c.StringOr("indexing", "ij") == "xy" && tensors.size() > 1;
+  const auto place = [&](size_t i) { return swapped && i < 2 ? 1 - i : i; };
+  Dims sizes(tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (c.Rank(tensors[i]) > 1)
+      c.Fail(InvalidArgument("tensor {} has rank {}", i, c.Rank(tensors[i])));
+    if (!c.ok()) return {};
+    sizes[place(i)] = sym::Product(c.table(), c.DimsOf(tensors[i]));
+  }
+  Values grids;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    Dims own(tensors.size(), c.table().Int(1));
+    own[place(i)] = sizes[place(i)];
+    grids.push_back(c.Expand(c.Reshape(tensors[i], std::move(own)), sizes));
+  }
+  return grids;
+}
+
 Values Same(AtenCall& c) {
   ValueId x = c.Tensor("self");
   c.Ignore({"memory_format"});
@@ -400,6 +463,10 @@ const AtenForm kForms[] = {
     {"aten.split_with_sizes.default", SplitWithSizes, kAliases},
     {"aten.split_with_sizes_copy.default", SplitWithSizes},
     {"aten.chunk.default", Chunk, kAliases},
+    {"aten.tensor_split.sections", TensorSplitSections, kAliases},
+    {"aten.tensor_split.indices", TensorSplitIndices, kAliases},
+    {"aten.meshgrid.default", Meshgrid},
+    {"aten.meshgrid.indexing", Meshgrid},
     {"aten.clone.default", Same},
     {"aten.contiguous.default", Same, kAliases},
     {"aten.alias.default", Same, kAliases},

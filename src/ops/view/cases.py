@@ -90,6 +90,21 @@ class Splits(nn.Module):
         return a + 1, b, c * 2, d, e, p + q * r, *each
 
 
+class TensorSplits(nn.Module):
+    """Of a fixed size: torch cannot export a part whose size depends on a live one."""
+
+    def forward(self, x):
+        at = *x.tensor_split((2, -3, 20), dim=1), *x.tensor_split((4, 1), dim=1)
+        return *x.tensor_split(4, dim=1), *(part + 1 for part in at), *x.tensor_split(12, dim=-1)
+
+
+class Grids(nn.Module):
+    def forward(self, x, y):
+        a, b = torch.meshgrid(x, y, indexing="ij")
+        c, d = torch.meshgrid(x, y, indexing="xy")
+        return a + b * 2, c + d * 2, *torch.meshgrid(y, x * 2, y[:2], indexing="xy")
+
+
 class Repeats(nn.Module):
     def forward(self, x):
         return x.repeat(2, 1), x.repeat(1, 3), x.repeat_interleave(2, dim=1), x.tile(2, 2)
@@ -176,6 +191,20 @@ CASES = [
     ),
     *variants(
         Case("split", Splits, {"x": f32("S", 9)}, {"S": (0, 12)}, over(S=[12, 1, 0])),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
+    *variants(
+        Case("tensor_split", TensorSplits, {"x": f32("S", 9)}, {"S": (0, 12)}, over(S=[12, 1, 0])),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
+    *variants(
+        Case(
+            "meshgrid",
+            Grids,
+            {"x": f32("A"), "y": f32("B")},
+            {"A": (0, 9), "B": (2, 7)},
+            over(A=[9, 1, 0], B=[7, 2]),
+        ),
         decompose=RAW_AND_DECOMPOSED,
     ),
     *variants(

@@ -1,0 +1,43 @@
+"""What is not served is refused at compile, with the node and the reason."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).resolve().parents[2]
+CLI = os.environ.get("LIVESHAPE", str(ROOT / "build" / "release" / "liveshape"))
+LINES = torch.zeros(2, 3, dtype=torch.long)
+REFUSED = {
+    "cumprod": (lambda x: x.cumprod(0), "aten.cumprod.default"),
+    "cummax": (lambda x: x.cummax(0)[0], "aten.cummax.default"),
+    "diagonal": (lambda x: x.diagonal(), "aten.diagonal.default"),
+    "scatter_reduce": (lambda x: x.scatter_reduce(0, LINES, x, "amax"), 'reduce="amax"'),
+    "max_pool2d_with_indices": (
+        lambda x: torch.nn.functional.max_pool2d(x[None], 2, return_indices=True)[1],
+        "output 1, `getitem_1`, is read, but not served",
+    ),
+}
+
+
+class Module(torch.nn.Module):
+    def __init__(self, op):
+        super().__init__()
+        self.op = op
+
+    def forward(self, x):
+        return self.op(x)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_names_the_node(name, tmp_path):
+    op, reason = REFUSED[name]
+    program = torch.export.export(Module(op), (torch.randn(4, 3),))
+    torch.export.save(program, tmp_path / "m.pt2")
+    command = [CLI, "compile", tmp_path / "m.pt2", "-o", tmp_path / "m.live"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2, done.stdout
+    assert f"`{name}" in done.stderr and reason in done.stderr, done.stderr
+    assert not (tmp_path / "m.live").exists()
