@@ -7,7 +7,8 @@ It reads one JSON request a line and answers each with one line:
     {"prepare": [case, n], "live": PATH}   ->  {"ways": 1 or 2}      inputs, model, a first call
     {"time": way, "repeats": r}            ->  {"seconds": of one call}
 
-The liveshape side checks its first output against torch, which runs there on one thread and starts no other.
+The liveshape side checks its first output against torch, which runs there on one thread and starts
+no other.
 """
 
 import copy

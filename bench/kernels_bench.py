@@ -4,13 +4,14 @@
     python bench/kernels_bench.py                    # one thread, then two
     python bench/kernels_bench.py --only softmax --threads 1 --pairs 50
 
-Every row is a module of kernel_cases.py, exported once with a dynamic first dim and run through the C
-library, as a user would. torch runs the same module in inference mode; convolutions in both memory
-formats, of which the faster counts. A ratio above 1 means that we are slower. Nothing here is an
-assertion: machines differ, and this one may be shared.
+Every row is a module of kernel_cases.py, exported once with a dynamic first dim and run through the
+C library, as a user would. torch runs the same module in inference mode; convolutions in both
+memory formats, of which the faster counts. A ratio above 1 means that we are slower. Nothing here
+is an assertion: machines differ, and this one may be shared.
 
-Each side is a process of its own (kernel_worker.py), stopped by a signal while the other has its turn:
-threads of torch's OpenMP spin for a while after their work, on the cores that the other side needs.
+Each side is a process of its own (kernel_worker.py), stopped by a signal while the other has its
+turn: threads of torch's OpenMP spin for a while after their work, on the cores that the other side
+needs.
 --cpu-time: one thread, timed by the processor time it got, for a machine that others use as well.
 """
 
