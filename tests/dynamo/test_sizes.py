@@ -70,6 +70,20 @@ def test_bound_of_mark_dynamic(agree):
     assert (stats.graphs, stats.artifacts, stats.rebuilds) == (1, 1, 0)
 
 
+def test_above_the_maximum_of_mark_dynamic_dynamo_traces_again(agree):
+    model = Mlp()
+    fast = compiled(model)
+    x = torch.randn(8, 16)
+    torch._dynamo.mark_dynamic(x, 0, min=2, max=100)
+    agree(model, fast, x)
+    with pytest.warns(UserWarning, match=r"`x dim 0` is 101, above 100, the maximum .*") as told:
+        agree(model, fast, torch.randn(101, 16))
+    assert len(told) == 1
+    for length in (150, 100, 2, 300):
+        agree(model, fast, torch.randn(length, 16))
+    assert (stats.graphs, stats.artifacts, stats.rebuilds) == (2, 2, 1)
+
+
 def test_several_symbols_and_an_integer(agree):
     class Model(torch.nn.Module):
         def forward(self, x, y, n):

@@ -21,6 +21,7 @@ from torch import fx
 from torch._dynamo import register_backend
 
 from liveshape.dynamo.capture import capture
+from liveshape.dynamo.maxima import follow_maxima
 from liveshape.dynamo.program import Program, Refused
 from liveshape.dynamo.region import Settings
 from liveshape.dynamo.stats import Stats, stats
@@ -38,6 +39,7 @@ def liveshape(
     if torch.is_grad_enabled() and any(map(_wants_grad, example_inputs)):
         return _eager(gm, "gradients are recorded; call it under torch.no_grad()")
     captured = capture(gm)
+    follow_maxima(captured.module)
     weights = {i: example_inputs[i] for i, fixed in enumerate(captured.static) if fixed}
     try:
         program = Program(captured, weights, settings)

@@ -10,55 +10,17 @@ there is named in `refused`, and the graph is cut anew around it.
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Iterator
-from functools import cache
+from collections.abc import Collection
 from typing import Any
 
-import torch
 from torch import fx
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
-from torch.utils import _pytree as pytree
 
 from liveshape import _core
+from liveshape.support import serves_tensors, tensors
 
-DTYPES = {
-    torch.float32,
-    torch.float16,
-    torch.bfloat16,
-    torch.float64,
-    torch.int64,
-    torch.int32,
-    torch.int16,
-    torch.int8,
-    torch.uint8,
-    torch.bool,
-}
 NAME = "liveshape_"
-
-
-@cache
-def _targets() -> frozenset[str]:
-    return frozenset(_core.supported_targets())
-
-
-def has_form(target: Any) -> bool:
-    """Whether the importer reads this ATen overload at all."""
-    return f"torch.ops.{target}" in _targets()
-
-
-def tensors(value: Any) -> Iterator[torch.Tensor]:
-    yield from (leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor))
-
-
-def serves_tensors(node: fx.Node) -> bool:
-    """Every tensor that the node reads or makes: its dtype is ours, and it is in memory."""
-    around = [node, *node.all_input_nodes]
-    return all(
-        t.dtype in DTYPES and t.device.type == "cpu" and t.layout == torch.strided
-        for n in around
-        for t in tensors(n.meta.get("val"))
-    )
 
 
 class _Ours(OperatorSupportBase):
@@ -70,7 +32,7 @@ class _Ours(OperatorSupportBase):
             return False
         if not _computes(node):
             return True
-        return has_form(node.target) and serves_tensors(node)
+        return _core.is_supported(f"torch.ops.{node.target}") and serves_tensors(node)
 
 
 def returned_views(module: fx.GraphModule) -> set[str]:
@@ -113,5 +75,5 @@ def eager_nodes(module: fx.GraphModule) -> list[fx.Node]:
 
 def _computes(node: fx.Node) -> bool:
     """Not arithmetic on sizes, nor one result picked out of its producer's several."""
-    makes = next(tensors(node.meta.get("val")), None) is not None
-    return makes and node.target is not operator.getitem
+    makes_tensors = len(tensors(node.meta.get("val"))) > 0
+    return makes_tensors and node.target is not operator.getitem

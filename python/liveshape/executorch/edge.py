@@ -19,6 +19,8 @@ from executorch.exir.dialects.edge._ops import EdgeOpOverload
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, SymIntArgument
 
+from liveshape.support import tensors
+
 aten = torch.ops.aten
 # What remains of a dim_order op: (target, its keywords).
 DIM_ORDER_OPS = {
@@ -46,12 +48,6 @@ def is_size(node: torch.fx.Node) -> bool:
     """Whether a node computes a size, not a tensor."""
     value = node.meta.get("val")
     return isinstance(value, (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool))
-
-
-def tensors(value: Any) -> list[torch.Tensor]:
-    """Tensors of a node's value: one, or those of a tuple."""
-    items = value if isinstance(value, (tuple, list)) else [value]
-    return [item for item in items if isinstance(item, torch.Tensor)]
 
 
 def as_aten(edge: ExportedProgram) -> ExportedProgram:

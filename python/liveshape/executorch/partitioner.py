@@ -17,28 +17,12 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner, Partit
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from liveshape import _core
-from liveshape.executorch.edge import (
-    is_size,
-    overload,
-    target_name,
-    tensors,
-)
+from liveshape.executorch.edge import is_size, overload, target_name
 from liveshape.executorch.library import BACKEND
 from liveshape.executorch.preprocess import QUANT, make_specs
+from liveshape.support import serves_tensors
 from liveshape.symbols import SymbolTable
 
-DTYPES = {
-    torch.float32,
-    torch.float16,
-    torch.bfloat16,
-    torch.float64,
-    torch.int64,
-    torch.int32,
-    torch.int16,
-    torch.int8,
-    torch.uint8,
-    torch.bool,
-}
 MINS = "liveshape_mins"  # in a placeholder's meta["custom"], which survives every retracing
 
 
@@ -118,10 +102,7 @@ def is_supported(node: torch.fx.Node) -> bool:
         return False
     if node.target is operator.getitem:
         return isinstance(node.args[0], torch.fx.Node) and is_supported(node.args[0])
-    if not _core.is_supported(target_name(node)):
-        return False
-    values = [node.meta.get("val"), *(n.meta.get("val") for n in node.all_input_nodes)]
-    return all(tensor.dtype in DTYPES for value in values for tensor in tensors(value))
+    return _core.is_supported(target_name(node)) and serves_tensors(node)
 
 
 class _Support(OperatorSupportBase):
