@@ -49,8 +49,13 @@ def compile_bytes(
     externals: Sequence[str] = [],
     quant: str = "",
     progress: Callable[[str, float], None] | None = None,
+    detach: Callable[[str, bytes], str | None] | None = None,
 ) -> tuple[bytes, dict[str, Any]]:
-    """The same from and to memory: the artifact, and the report."""
+    """The same from and to memory: the artifact, and the report.
+
+    `detach` is asked of each constant, with its name and its bytes as they would be stored: the
+    name under which the caller keeps them and gives them at load, or None.
+    """
 
 def supported_targets() -> list[str]:
     """Operators that the importer reads: "torch.ops.aten.add.Tensor", ..."""

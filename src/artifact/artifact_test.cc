@@ -156,6 +156,36 @@ TEST(ArtifactTest, AFileIsStreamedAndItsSourceForgotten) {
   EXPECT_EQ(missing.status().code(), Code::kNotFound);
 }
 
+TEST(ArtifactTest, APackedExternalConstantIsGivenAsItIsStored) {
+  auto graph = SampleGraph();
+  ir::Constant& rows = graph->constants[4];
+  ASSERT_EQ(rows.name, "rows.weight");
+  alignas(64) std::byte stored[2 * 288];
+  std::copy(rows.data.begin(), rows.data.end(), stored);
+  rows.external = "key", rows.data = {}, rows.owner = nullptr;
+  const auto bytes = Serialized(*graph);
+  alignas(64) float scale[8] = {};
+  auto load = [&](const TensorRef& key) {
+    return Artifact::Load(
+        bytes, nullptr,
+        {.external_constants = {{"given.scale", TensorRef::Of(scale, {8})}, {"key", key}}});
+  };
+  for (const TensorRef& wrong : {TensorRef{DType::kF32, stored, {3, 40}},
+                                 {DType::kU8, stored, {575}},
+                                 {DType::kI8, stored, {576}}}) {
+    const Status status = load(wrong).status();
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_NE(status.message().find("as they are stored (q4_sym_g32, panel16): u8[576]"),
+              std::string::npos)
+        << status.message();
+  }
+  auto loaded = load({DType::kU8, stored, {576}});
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  const ir::Constant& bound = (*loaded)->graph().constants[4];
+  EXPECT_EQ(bound.data.data(), stored);
+  EXPECT_EQ(bound.encoding, ir::Encoding::kQ4SymG32);
+}
+
 TEST(ArtifactTest, ExternalConstantsAreBoundByName) {
   const auto bytes = Serialized(*SampleGraph());
   alignas(64) float scale[9] = {1, 2, 3};

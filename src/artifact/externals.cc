@@ -18,7 +18,14 @@ Result<size_t> BindExternals(ir::Graph& graph, const std::map<std::string, Tenso
     }
     const TensorRef& tensor = it->second;
     const size_t size = ir::StoredBytes(constant).value_or(0);
-    if (tensor.dtype != constant.dtype || tensor.dims != constant.dims)
+    const std::vector<int64_t> stored = {static_cast<int64_t>(size)};
+    if (constant.packed() && (tensor.dtype != DType::kU8 || tensor.dims != stored))
+      return InvalidArgument(
+          "external constant `{}` is {}[{}], the artifact needs its bytes as they are stored ({}, "
+          "{}): u8[{}]",
+          constant.external, Name(tensor.dtype), fmt::join(tensor.dims, ", "),
+          ir::Name(constant.encoding), ir::Name(constant.layout), size);
+    if (!constant.packed() && (tensor.dtype != constant.dtype || tensor.dims != constant.dims))
       return InvalidArgument("external constant `{}` is {}[{}], the artifact needs {}[{}]",
                              constant.external, Name(tensor.dtype), fmt::join(tensor.dims, ", "),
                              Name(constant.dtype), fmt::join(constant.dims, ", "));

@@ -15,7 +15,7 @@ namespace liveshape::artifact {
 // Version policy: newer is refused, older loads. The minor number counts additions (a field, an enum
 // value, an op); the major one would mark a file that this layout cannot describe.
 inline constexpr uint16_t kMajor = 1;
-inline constexpr uint16_t kMinor = 1;
+inline constexpr uint16_t kMinor = 2;
 
 inline constexpr size_t kHeaderSize = 64;
 inline constexpr size_t kAlignment = 64;

@@ -161,11 +161,11 @@ TEST(HostileArtifactTest, WrongContentsAreRefusedByName) {
 
   graph = SampleGraph();
   graph->constants[2].layout = ir::ConstantLayout::kPanel16;
-  ExpectRefused(*graph, "constant 2: is external");
+  ExpectRefused(*graph, "constant `scale` [8] cannot be stored in its layout");
 
   graph = SampleGraph();
   graph->constants[2].encoding = ir::Encoding::kQ8SymG32;
-  ExpectRefused(*graph, "constant 2: is external");
+  ExpectRefused(*graph, "constant `scale` [8] cannot be stored in its layout");
 
   graph = SampleGraph();
   graph->constants[0].encoding = ir::Encoding::kQ8SymG32;

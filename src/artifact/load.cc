@@ -196,8 +196,8 @@ Status Loader::Load(const fbs::Constant& constant) {
   if (loaded.external.empty()) {
     LS_ASSIGN_OR_RETURN(loaded.data, Stored(constant.offset(), constant.size()));
     loaded.owner = constants_.owner;
-  } else if (constant.size() != 0 || loaded.packed()) {
-    return DataLoss("is external, and cannot have bytes, an encoding or a layout of its own");
+  } else if (constant.size() != 0) {
+    return DataLoss("is external, and cannot have bytes of its own");
   }
   // Its size is compared with its dims by ir::Verify.
   graph_->constants.push_back(std::move(loaded));

@@ -35,8 +35,8 @@ Result<std::unique_ptr<ir::Graph>> LoadGraph(std::span<const std::byte> bytes,
                                              std::shared_ptr<const void> owner,
                                              LoadInfo* info = nullptr);
 
-// Gives every external constant its data: names, dtypes and dims must match, all of them must be given and
-// no other. The data is borrowed, so it must outlive the graph, except where it is not 64-byte aligned:
+// Gives every external constant its data: names, dtypes and dims must match (one that is packed or quantised comes
+// as the u8[n] of its stored bytes), all of them must be given and no other. The data is borrowed, so it must outlive the graph, except where it is not 64-byte aligned:
 // then it is copied. Returns the bytes copied.
 Result<size_t> BindExternals(ir::Graph& graph, const std::map<std::string, TensorRef>& given);
 

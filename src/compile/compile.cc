@@ -59,6 +59,16 @@ Status MakeExternal(ir::Graph& graph, const std::vector<std::string>& patterns) 
   return {};
 }
 
+void Detach(ir::Graph& graph, const std::function<std::string(const ir::Constant&)>& detach) {
+  for (ir::Constant& constant : graph.constants) {
+    if (!constant.external.empty() || constant.data.empty()) continue;
+    constant.external = detach(constant);
+    if (constant.external.empty()) continue;
+    constant.data = {};
+    constant.owner = nullptr;
+  }
+}
+
 // After all passes, so that no pass can see it: a static program is the dynamic one at one point (N9).
 Status ApplyStatics(ir::Graph& graph, const std::map<std::string, int64_t>& statics,
                     const std::vector<SymbolRow>& rows) {
@@ -143,6 +153,7 @@ Result<std::unique_ptr<ir::Graph>> CompileGraph(std::span<const std::byte> pt2,
   LS_RETURN_IF_ERROR(
       plan::MakePlan(*imported.graph, MakeCpuBackend({.threads = 1})->rules()).status());
   done("plan");
+  if (request.detach) Detach(*imported.graph, request.detach);
   FillReport(*imported.graph, imported, *report);
   return std::move(imported.graph);
 }

@@ -27,6 +27,9 @@ struct CompileRequest {
       statics;  // --static: narrows the range to a point after all passes
   // --external: names or globs (`lm_head.*`) of constants that the artifact shall name but not hold. Each must match.
   std::vector<std::string> externals = {};
+  // Asked of every constant once nothing changes it any more: a name under which the caller keeps its bytes as they
+  // are stored (packed, quantised), to be given at load; or empty, and the artifact holds it.
+  std::function<std::string(const ir::Constant&)> detach = {};
   ir::Encoding quantise = ir::Encoding::kPlain;  // --quant: of weights of linear and embedding
   std::function<void(std::string_view pass, double ms)> progress;
   // Set by CompileFile: bytes of the input that will not be read again.

@@ -56,8 +56,9 @@ class LiveshapeBackend final : public executorch::runtime::BackendInterface {
     auto options = ReadOptions(context, specs);
     if (!options.ok()) return Report(options.status());
     bool copied = false;
-    auto delegate = Delegate::Create(
-        {static_cast<const std::byte*>(processed->data()), processed->size()}, *options, &copied);
+    auto delegate =
+        Delegate::Create({static_cast<const std::byte*>(processed->data()), processed->size()},
+                         context.get_named_data_map(), *options, &copied);
     if (!delegate.ok()) {
       const Error error = Report(delegate.status());
       // A blob of a newer version, or of ops that this build lacks: the file is good, this library is not enough.

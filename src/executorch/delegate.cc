@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 
+#include "artifact/load.h"
 #include "ir/graph.h"
 #include "runtime/backend.h"
 
@@ -19,6 +20,7 @@ using executorch::aten::Tensor;
 using executorch::runtime::Error;
 using executorch::runtime::EValue;
 using executorch::runtime::kTensorDimensionLimit;
+using executorch::runtime::NamedDataMap;
 using executorch::runtime::Span;
 
 // c10's codes: neither those of .pt2 nor ours.
@@ -114,13 +116,40 @@ Error Report(const Status& status) {
   }
 }
 
+Result<std::map<std::string, TensorRef>> Delegate::TakeNamedData(const ir::Graph& graph,
+                                                                 const NamedDataMap* named) {
+  std::map<std::string, TensorRef> constants;
+  for (const ir::Constant& constant : graph.constants) {
+    const std::string& key = constant.external;
+    if (key.empty() || constants.contains(key)) continue;
+    if (named == nullptr) return NotFound("the program has no named data, `{}` is needed", key);
+    auto data = named->get_data(key);
+    if (!data.ok()) return NotFound("named data `{}` is not in the program", key);
+    const size_t wanted = ir::StoredBytes(constant).value_or(0);
+    if (data->size() < wanted)
+      return DataLoss("named data `{}` has {} bytes, {} are needed", key, data->size(), wanted);
+    named_data_.push_back(std::move(*data));
+    void* const bytes = const_cast<void*>(named_data_.back().data());
+    if (constant.packed())
+      constants[key] = {DType::kU8, bytes, {static_cast<int64_t>(wanted)}};
+    else
+      constants[key] = {constant.dtype, bytes, constant.dims};
+  }
+  return constants;
+}
+
 Result<std::unique_ptr<Delegate>> Delegate::Create(std::span<const std::byte> blob,
+                                                   const NamedDataMap* named,
                                                    const DelegateOptions& options, bool* copied) {
   auto delegate = std::make_unique<Delegate>();
-  LS_ASSIGN_OR_RETURN(delegate->artifact_, Artifact::Load(blob, nullptr));
+  artifact::LoadInfo info;
+  LS_ASSIGN_OR_RETURN(const auto needed, artifact::LoadGraph(blob, nullptr, &info));
+  LS_ASSIGN_OR_RETURN(auto constants, delegate->TakeNamedData(*needed, named));
+  LS_ASSIGN_OR_RETURN(delegate->artifact_,
+                      Artifact::Load(blob, nullptr, {.external_constants = std::move(constants)}));
   LS_ASSIGN_OR_RETURN(BackendPtr backend, MakeBackend(options));
   LS_ASSIGN_OR_RETURN(delegate->session_, Session::Create(delegate->artifact_, std::move(backend)));
-  *copied = delegate->artifact_->copied_constant_bytes() > 0;
+  *copied = info.constant_bytes == 0 || info.copied_constant_bytes > 0;
 
   const Artifact& artifact = *delegate->artifact_;
   const ir::Graph& graph = artifact.graph();

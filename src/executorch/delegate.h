@@ -8,10 +8,13 @@
 
 #include <executorch/runtime/core/error.h>
 #include <executorch/runtime/core/evalue.h>
+#include <executorch/runtime/core/freeable_buffer.h>
+#include <executorch/runtime/core/named_data_map.h>
 #include <executorch/runtime/core/span.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -32,8 +35,9 @@ executorch::runtime::Error Report(const Status& status);
 class Delegate {
  public:
   // `blob` is an artifact at any alignment. It must outlive the delegate unless *copied says that nothing of it is
-  // read again.
+  // read again. Constants that it names but does not hold are in `named`, which several Methods share.
   static Result<std::unique_ptr<Delegate>> Create(std::span<const std::byte> blob,
+                                                  const executorch::runtime::NamedDataMap* named,
                                                   const DelegateOptions& options, bool* copied);
 
   // Inputs are read at their live sizes. Outputs are resized to theirs and written in place; one whose size only the
@@ -42,11 +46,15 @@ class Delegate {
   executorch::runtime::Error Execute(executorch::runtime::Span<executorch::runtime::EValue*> args);
 
  private:
+  Result<std::map<std::string, TensorRef>> TakeNamedData(
+      const ir::Graph& graph, const executorch::runtime::NamedDataMap* named);
   Status ReadInput(size_t i, const executorch::runtime::EValue& value);
   Status PrepareOutput(size_t i, executorch::runtime::EValue& value);  // resize, and where to write
   void CopyOutput(size_t i, const executorch::aten::Tensor& tensor);   // out of session memory
   Status Run(executorch::runtime::Span<executorch::runtime::EValue*> args);
 
+  // Before what reads them: freed last.
+  std::vector<executorch::runtime::FreeableBuffer> named_data_;
   std::shared_ptr<const Artifact> artifact_;
   std::unique_ptr<Session> session_;
   std::vector<TensorRef> inputs_, outputs_;

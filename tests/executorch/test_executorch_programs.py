@@ -159,6 +159,31 @@ def test_weights_are_stored_once(tmp_path):
     assert small < 0.2 * weight
 
 
+def test_methods_share_their_weights_and_dump_shows_both(tmp_path):
+    class Head(nn.Module):
+        def __init__(self, linear, scale):
+            super().__init__()
+            self.linear, self.scale = linear, scale
+
+        def forward(self, x):
+            return self.linear(x) * self.scale
+
+    linear = nn.Linear(256, 512)
+    heads = {"plain": Head(linear, 1.0), "twice": Head(linear, 2.0)}
+    path = save(lower({n: rows(h, width=256) for n, h in heads.items()}), tmp_path / "m.pte")
+    weight = 256 * 512 * 4
+    assert weight < path.stat().st_size < 1.1 * weight
+    for name, head in heads.items():
+        method = load(path, name)
+        for size in (64, 3):
+            x = torch.randn(size, 256)
+            torch.testing.assert_close(method.execute([x])[0], head(x), rtol=0, atol=1e-5)
+    cli = ROOT / "build" / "release" / "liveshape"
+    said = subprocess.run([cli, "dump", path], capture_output=True, text=True, check=True).stdout
+    assert said.count("LiveshapeBackend") >= 2 and said.count(" linear(") == 2
+    assert "external `liveshape_" in said
+
+
 def test_a_shape_out_of_range_is_an_error_of_executorch(tmp_path, capfd):
     model = nn.Linear(8, 8)
     method = load(save(lower(rows(model), bounds={"input_1.0": 32}), tmp_path / "m.pte"))

@@ -514,3 +514,41 @@ def test_profile_and_stats(artifact):
         _core.Session(artifact, "tpu")
     with pytest.raises(ValueError, match="threads"):
         _core.Session(artifact, threads=-1)
+
+
+def test_detached_constants_are_given_at_load():
+    import io
+
+    linear, x = torch.nn.Linear(64, 64), torch.randn(3, 64)
+    buffer = io.BytesIO()
+    torch.export.save(torch.export.export(linear, (x,)), buffer)
+    whole, _ = _core.compile_bytes(buffer.getvalue())
+    kept = {}
+
+    def detach(name, data):
+        if len(data) < 1024:
+            return None  # the bias stays
+        kept["key"] = np.frombuffer(data, np.uint8)
+        return "key"
+
+    small, report = _core.compile_bytes(buffer.getvalue(), detach=detach)
+    assert report["externals"] == ["key"] and len(small) < len(whole) - 64 * 64 * 4 + 64
+    with pytest.raises(ValueError, match="external constants that were not given: `key`"):
+        _core.Artifact.from_bytes(small)
+    with pytest.raises(ValueError, match=r"as they are stored \(plain, panel16\): u8\[16384\]"):
+        _core.Artifact.from_bytes(small, {"key": kept["key"][:-1]})
+    results = []
+    for artifact in (_core.Artifact.from_bytes(whole), _core.Artifact.from_bytes(small, kept)):
+        session = _core.Session(artifact, threads=1)
+        session.run([x])
+        results.append(torch.from_dlpack(session.output(0)).clone())
+    assert torch.equal(*results)
+    torch.testing.assert_close(results[0], linear(x).detach(), rtol=0, atol=1e-5)
+
+
+def test_an_exception_of_detach_reaches_the_caller():
+    def detach(name, data):
+        raise LookupError("no room")
+
+    with pytest.raises(LookupError, match="no room"):
+        _core.compile_bytes((DEMO / "demo.pt2").read_bytes(), detach=detach)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 
+from executorch.exir._serialize._named_data_store import NamedDataStore
 from executorch.exir.backend.backend_details import BackendDetails, PreprocessResult
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 from torch.export import ExportedProgram
@@ -13,6 +15,7 @@ from liveshape import _core
 from liveshape.executorch.edge import as_pt2, symbols
 
 QUANT = ("", "q8", "q4")
+SHARED_BYTES = 1024  # below this a name and its alignment cost about as much as the bytes
 
 
 def make_specs(
@@ -47,13 +50,27 @@ class LiveshapeBackend(BackendDetails):
         unknown = set(specs) - {"quant", "threads", "backend", "bounds", "mins"}
         if unknown:
             raise ValueError(f"liveshape: no compile spec is called {sorted(unknown)}")
+        weights = NamedDataStore()
         blob, _ = _core.compile_bytes(
             as_pt2(edge_program),
+            detach=lambda name, data: _keep(weights, data),
             quant=specs.get("quant", ""),
             bounds=_within(edge_program, json.loads(specs.get("bounds", "{}"))),
             mins=_within(edge_program, json.loads(specs.get("mins", "{}"))),
         )
-        return PreprocessResult(processed_bytes=blob)
+        return PreprocessResult(
+            processed_bytes=blob, data_store_output=weights.get_named_data_store_output()
+        )
+
+
+def _keep(weights: NamedDataStore, data: bytes) -> str | None:
+    """Weights go into the named data of the program under the hash of their bytes: Methods with
+    the same ones share them. The alignment lets the delegate read them where they lie."""
+    if len(data) < SHARED_BYTES:
+        return None
+    key = f"liveshape_{hashlib.sha256(data).hexdigest()[:32]}"
+    weights.add_named_data(key, data, alignment=64)
+    return key
 
 
 def _within(edge: ExportedProgram, values: dict[str, int]) -> dict[str, int]:
