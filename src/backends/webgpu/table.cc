@@ -3,16 +3,32 @@
 
 namespace liveshape::webgpu {
 
+extern const WebGpuKernel kCatKernel;
 extern const WebGpuKernel kCopyKernel;
+extern const WebGpuKernel kEmbeddingKernel;
+extern const WebGpuKernel kLayerNormKernel;
+extern const WebGpuKernel kLinearKernel;
+extern const WebGpuKernel kMatmulKernel;
 extern const WebGpuKernel kPointwiseKernel;
 extern const WebGpuKernel kReshapeKernel;
+extern const WebGpuKernel kRmsNormKernel;
+extern const WebGpuKernel kRopeKernel;
+extern const WebGpuKernel kSoftmaxKernel;
 
 std::span<const WebGpuKernel* const> AllKernels() {
   static constexpr const WebGpuKernel* kKernels[] = {
       // clang-format off: one line each
+      &kCatKernel,
       &kCopyKernel,
+      &kEmbeddingKernel,
+      &kLayerNormKernel,
+      &kLinearKernel,
+      &kMatmulKernel,
       &kPointwiseKernel,
       &kReshapeKernel,
+      &kRmsNormKernel,
+      &kRopeKernel,
+      &kSoftmaxKernel,
       // clang-format on
   };
   return kKernels;
