@@ -1,7 +1,7 @@
-"""Cases on the WebGPU backend (X4): `verify` as on the CPU, poisoned, strict, bit-identical to fresh sessions.
+"""Cases on the WebGPU backend (X4): `verify` as on the CPU, poisoned, strict, bit-identical.
 
-On a software GPU a pipeline takes 30 ms to build, so CI runs a case or two of every op that is served; any other
-by `LIVESHAPE_BACKENDS=webgpu pytest tests/conformance/test_cases.py -k NAME`.
+On a software GPU a pipeline takes 30 ms to build, so CI runs a case or two of every op that is
+served; others by `LIVESHAPE_BACKENDS=webgpu pytest tests/conformance/test_cases.py -k NAME`.
 """
 
 import subprocess
@@ -35,6 +35,19 @@ CASES = [
     "rope_raw",
     "cat_raw",
     "cat_i64",
+    "sdpa_gqa_causal_raw",
+    "sdpa_min_raw",
+    "attention_bool_raw",
+    "attention_nan_rows",
+    "sum_mean_raw",
+    "any_all_raw",
+    "index_raw",
+    "scatter_raw",
+    "state_counter_raw",
+    "state_scattered_raw",
+    "kv_counter",
+    "kv_data",
+    "kv_index_put",
 ]
 
 

@@ -181,7 +181,10 @@ Result<Shader> MakeShader(const Lowering& l, const Dispatch& dispatch) {
     const std::string buffer = binding(operand.storage);
     const Packing packing = PackingOf(operand.dtype);
     if (packing.encode == nullptr)
-      accessors += fmt::format("fn set_out{}(i: u32, v: {}) {{ {}[i] = v; }}\n", k, type, buffer);
+      accessors += fmt::format(
+          "fn out{0}(i: u32) -> {1} {{ return {2}[i]; }}\n"
+          "fn set_out{0}(i: u32, v: {1}) {{ {2}[i] = v; }}\n",
+          k, type, buffer);
     else
       accessors += fmt::format(
           "fn encode_out{0}(v: {1}) -> u32 {{ return {2}; }}\n"
