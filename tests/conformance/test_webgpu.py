@@ -41,6 +41,7 @@ CASES = [
     "attention_nan_rows",
     "sum_mean_raw",
     "any_all_raw",
+    "cumsum_i64_raw",
     "index_raw",
     "scatter_raw",
     "state_counter_raw",

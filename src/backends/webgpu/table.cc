@@ -6,6 +6,7 @@ namespace liveshape::webgpu {
 extern const WebGpuKernel kAttentionKernel;
 extern const WebGpuKernel kCatKernel;
 extern const WebGpuKernel kCopyKernel;
+extern const WebGpuKernel kCumsumKernel;
 extern const WebGpuKernel kEmbeddingKernel;
 extern const WebGpuKernel kIndexKernel;
 extern const WebGpuKernel kIndexPutKernel;
@@ -26,6 +27,7 @@ std::span<const WebGpuKernel* const> AllKernels() {
       &kAttentionKernel,
       &kCatKernel,
       &kCopyKernel,
+      &kCumsumKernel,
       &kEmbeddingKernel,
       &kIndexKernel,
       &kIndexPutKernel,
