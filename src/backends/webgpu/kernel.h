@@ -92,6 +92,13 @@ inline Status NoSuchType(DType dtype) {
   return Unsupported("{} on WebGPU, which has no such type", Name(dtype));
 }
 
+// For kernels that write single words.
+inline Status NeedF32(const Lowering& l) {
+  if (l.out(0).dtype == DType::kF32) return {};
+  return Unsupported("{} of {} on WebGPU: only f32 is served", l.node->op->name,
+                     Name(l.out(0).dtype));
+}
+
 struct WebGpuKernel {
   const ir::OpDef* op;
   // Once, at load; a refusal (dtype, attribute) is an error that says what is not served (W9).

@@ -120,3 +120,23 @@ fn math_pow(a: f32, b: f32) -> f32 {
   let odd = floor(b * 0.5) * 2.0 != b;
   return select(m, -m, a < 0.0 && odd);
 }
+
+// A driver may fold x / 0 to anything (seen: lavapipe of Mesa 22.3 gives 0 for a constant divisor).
+fn math_div(a: f32, b: f32) -> f32 {
+  if (b == 0.0) {
+    if (a == 0.0 || is_nan(a)) { return f32_bits(0x7fc00000u); }
+    return f32_bits(0x7f800000u | ((bitcast<u32>(a) ^ bitcast<u32>(b)) & 0x80000000u));
+  }
+  return a / b;
+}
+
+// Through atan2: the built-in ones are polynomials, off by 4e-4 on lavapipe.
+fn math_asin(x: f32) -> f32 {
+  if (is_nan(x) || abs(x) > 1.0) { return f32_bits(0x7fc00000u); }
+  return atan2(x, sqrt((1.0 - x) * (1.0 + x)));
+}
+
+fn math_acos(x: f32) -> f32 {
+  if (is_nan(x) || abs(x) > 1.0) { return f32_bits(0x7fc00000u); }
+  return atan2(sqrt((1.0 - x) * (1.0 + x)), x);
+}

@@ -40,14 +40,17 @@ Packing PackingOf(DType dtype) {
   }
 }
 
-// The element type of a storage's binding: a constant that is quantised is words.
+// A quantised constant is read by words, whatever dtype it stands for.
+bool IsQuantised(const Lowering& l, plan::StorageId id) {
+  const plan::Storage& storage = l.plan.storages[id];
+  return storage.place == plan::Place::kConstant &&
+         l.graph.constants[storage.index].encoding != ir::Encoding::kPlain;
+}
+
 const char* WordType(const Lowering& l, plan::StorageId id) {
   const plan::Storage& storage = l.plan.storages[id];
   if (storage.scratch) return "f32";
-  if (storage.place == plan::Place::kConstant &&
-      l.graph.constants[storage.index].encoding != ir::Encoding::kPlain)
-    return "u32";
-  return PackingOf(storage.dtype).word;
+  return IsQuantised(l, id) ? "u32" : PackingOf(storage.dtype).word;
 }
 
 std::string ParamStruct(const std::vector<Param>& params) {
@@ -166,7 +169,7 @@ Result<Shader> MakeShader(const Lowering& l, const Dispatch& dispatch) {
     if (type == nullptr) return NoSuchType(operand.dtype);
     const std::string buffer = binding(operand.storage);
     const Packing packing = PackingOf(operand.dtype);
-    const bool words = std::string_view(WordType(l, operand.storage)) != packing.word;
+    const bool words = IsQuantised(l, operand.storage);
     accessors += words ? fmt::format("fn in{}_word(i: u32) -> u32 {{ return {}[i]; }}\n", k, buffer)
                        : fmt::format("fn in{}(i: u32) -> {} {{ return {}; }}\n", k, type,
                                      fmt::format(fmt::runtime(packing.read), buffer));
@@ -178,7 +181,10 @@ Result<Shader> MakeShader(const Lowering& l, const Dispatch& dispatch) {
     const std::string buffer = binding(operand.storage);
     const Packing packing = PackingOf(operand.dtype);
     if (packing.encode == nullptr)
-      accessors += fmt::format("fn set_out{}(i: u32, v: {}) {{ {}[i] = v; }}\n", k, type, buffer);
+      accessors += fmt::format(
+          "fn out{0}(i: u32) -> {1} {{ return {2}[i]; }}\n"
+          "fn set_out{0}(i: u32, v: {1}) {{ {2}[i] = v; }}\n",
+          k, type, buffer);
     else
       accessors += fmt::format(
           "fn encode_out{0}(v: {1}) -> u32 {{ return {2}; }}\n"
@@ -208,6 +214,7 @@ Result<Shader> MakeShader(const Lowering& l, const Dispatch& dispatch) {
         shader.storages.size() + 1);
   shader.wgsl += wgsl::kPrelude;
   if (dispatch.body.find("i64_") != std::string::npos) shader.wgsl += wgsl::kI64;
+  if (dispatch.body.find("row_") != std::string::npos) shader.wgsl += wgsl::kRows;
   if (dispatch.body.find("math_") != std::string::npos) shader.wgsl += wgsl::kMath;
   shader.wgsl += accessors + dispatch.body;
   return shader;

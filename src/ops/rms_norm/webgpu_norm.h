@@ -1,0 +1,35 @@
+// What rms_norm and layer_norm share: rows of the last dim, and weights that may be absent.
+#pragma once
+
+#include <bit>
+
+#include "backends/webgpu/kernel.h"
+
+namespace liveshape::webgpu {
+
+inline Result<std::vector<Dispatch>> LowerNorm(const Lowering& l, const char* body) {
+  LS_RETURN_IF_ERROR(NeedF32(l));
+  const ir::Dims& dims = l.in_dims(0);
+  Dispatch d;
+  d.groups = l.numel({dims.begin(), dims.end() - 1});
+  d.params = {{.name = "rows", .expr = d.groups},
+              {.name = "width", .expr = dims.back()},
+              {.name = "in0_offset", .slot = l.in(0).offset_at}};
+  d.body = fmt::format("fn epsilon() -> f32 {{ return f32_bits({}u); }}\n",
+                       std::bit_cast<uint32_t>(static_cast<float>(l.node->Float("eps"))));
+  const auto vector = [&](size_t input, const char* name, const char* absent) {
+    if (!l.has(input)) {
+      d.body += fmt::format("fn {}(i: u32) -> f32 {{ return {}; }}\n", name, absent);
+      return;
+    }
+    d.params.push_back({.name = fmt::format("in{}_offset", input), .slot = l.in(input).offset_at});
+    d.body +=
+        fmt::format("fn {0}(i: u32) -> f32 {{ return in{1}(p.in{1}_offset + i); }}\n", name, input);
+  };
+  vector(1, "weight", "1.0");
+  vector(2, "bias", "0.0");
+  d.body += body;
+  return std::vector{std::move(d)};
+}
+
+}  // namespace liveshape::webgpu
