@@ -17,28 +17,26 @@ namespace liveshape::gpu::native {
 
 // Not here, because wgpu-native 29 aborts in them: InstanceWaitAny, DeviceCreateComputePipelineAsync,
 // ShaderModuleGetCompilationInfo, BufferGetMapState, BufferSetLabel, DeviceGetAdapterInfo, GetProcAddress.
-#define LS_WGPU_FUNCTIONS(X)                                                                       \
-  X(CreateInstance)                                                                                \
-  X(InstanceEnumerateAdapters) X(InstanceProcessEvents) X(InstanceRelease) X(AdapterGetInfo) X(    \
-      AdapterInfoFreeMembers) X(AdapterGetLimits) X(AdapterHasFeature) X(AdapterRequestDevice)     \
-      X(AdapterRelease) X(DeviceGetQueue) X(DeviceGetLimits) X(DeviceHasFeature) X(DevicePoll) X(  \
-          DeviceDestroy) X(DeviceRelease) X(DeviceCreateBuffer) X(DeviceCreateShaderModule)        \
-          X(DeviceCreateBindGroupLayout) X(DeviceCreatePipelineLayout) X(                          \
-              DeviceCreateComputePipeline) X(DeviceCreateBindGroup) X(DeviceCreateCommandEncoder)  \
-              X(DeviceCreateQuerySet) X(QueueWriteBuffer) X(QueueSubmit)                           \
-                  X(QueueGetTimestampPeriod) X(QueueRelease) X(CommandEncoderBeginComputePass)     \
-                      X(CommandEncoderCopyBufferToBuffer) X(CommandEncoderClearBuffer) X(          \
-                          CommandEncoderResolveQuerySet) X(CommandEncoderFinish)                   \
-                          X(CommandEncoderRelease) X(CommandBufferRelease) X(                      \
-                              ComputePassEncoderSetPipeline) X(ComputePassEncoderSetBindGroup)     \
-                              X(ComputePassEncoderDispatchWorkgroups) X(ComputePassEncoderEnd)     \
-                                  X(ComputePassEncoderRelease) X(BufferMapAsync)                   \
-                                      X(BufferGetConstMappedRange) X(BufferUnmap) X(BufferRelease) \
-                                          X(ShaderModuleRelease) X(BindGroupLayoutRelease)         \
-                                              X(PipelineLayoutRelease) X(ComputePipelineRelease)   \
-                                                  X(BindGroupRelease) X(QuerySetRelease)           \
-                                                      X(GetVersion) X(SetLogCallback)              \
-                                                          X(SetLogLevel)
+// clang-format off: it never settles on one form
+#define LS_WGPU_FUNCTIONS(X) \
+  X(CreateInstance) X(InstanceEnumerateAdapters) X(AdapterGetInfo) \
+  X(AdapterInfoFreeMembers) X(AdapterGetLimits) X(AdapterHasFeature) X(AdapterRelease) \
+  X(AdapterRequestDevice) X(DeviceGetQueue) X(DeviceGetLimits) X(DeviceHasFeature) \
+  X(DeviceRelease) X(DeviceCreateBuffer) X(DeviceCreateShaderModule) \
+  X(DeviceCreateBindGroupLayout) X(DeviceCreatePipelineLayout) \
+  X(DeviceCreateComputePipeline) X(DeviceCreateBindGroup) X(DeviceCreateQuerySet) \
+  X(DeviceCreateCommandEncoder) X(DevicePoll) X(DeviceDestroy) X(QueueRelease) \
+  X(QueueWriteBuffer) X(QueueSubmit) X(QueueGetTimestampPeriod) \
+  X(CommandEncoderClearBuffer) X(CommandEncoderCopyBufferToBuffer) \
+  X(CommandEncoderResolveQuerySet) X(CommandEncoderFinish) X(CommandEncoderRelease) \
+  X(CommandEncoderBeginComputePass) X(CommandBufferRelease) X(ComputePipelineRelease) \
+  X(ComputePassEncoderSetPipeline) X(ComputePassEncoderSetBindGroup) \
+  X(ComputePassEncoderDispatchWorkgroups) X(ComputePassEncoderEnd) \
+  X(ComputePassEncoderRelease) X(BufferRelease) X(BufferMapAsync) \
+  X(BufferGetConstMappedRange) X(BufferUnmap) X(ShaderModuleRelease) X(BindGroupRelease) \
+  X(BindGroupLayoutRelease) X(PipelineLayoutRelease) X(QuerySetRelease) X(GetVersion) \
+  X(SetLogLevel)
+// clang-format on
 
 struct Library {
 #define LS_MEMBER(name) decltype(&::wgpu##name) name = nullptr;
