@@ -48,6 +48,7 @@ CASES = [
     "kv_data",
     "kv_index_put",
     "llama_tied_q4",
+    "nested",
 ]
 
 
