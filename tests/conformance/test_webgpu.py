@@ -49,6 +49,7 @@ CASES = [
     "kv_index_put",
     "llama_tied_q4",
     "nested",
+    "numbers_beside_halves",
 ]
 
 
