@@ -36,8 +36,6 @@ CASES = [
     "cat_raw",
     "cat_i64",
     "sdpa_gqa_causal_raw",
-    "sdpa_min_raw",
-    "attention_bool_raw",
     "attention_nan_rows",
     "sum_mean_raw",
     "any_all_raw",
@@ -49,6 +47,9 @@ CASES = [
     "kv_counter",
     "kv_data",
     "kv_index_put",
+    "llama_tied_q4",
+    "nested",
+    "numbers_beside_halves",
 ]
 
 

@@ -36,7 +36,11 @@ Status DeviceMemory::Create(gpu::Device& device, const ir::Graph& graph, const p
         arena_bytes_, device.adapter().name, device.limits().buffer_bytes);
   arena_ = device.CreateBuffer(arena_bytes_, gpu::BufferUse::kStorage, "arena");
   error_ = device.CreateBuffer(4, gpu::BufferUse::kStorage, "error word");
-  const std::vector<std::vector<uint32_t>> users = graph.Users();
+  // By steps, not by nodes: an input that is an output too is read by a copy of the planner's.
+  std::vector<bool> reads(plan.storages.size());
+  for (const plan::Step& step : plan.steps)
+    for (const plan::Operand& operand : step.inputs)
+      if (operand.storage != plan::kNoStorage) reads[operand.storage] = true;
 
   for (plan::StorageId id = 0; id < plan.storages.size(); ++id) {
     const plan::Storage& s = plan.storages[id];
@@ -50,7 +54,7 @@ Status DeviceMemory::Create(gpu::Device& device, const ir::Graph& graph, const p
         const Expr bytes = sym::Product(table, graph.type(input.value).dims) *
                            static_cast<int64_t>(SizeOf(s.dtype));
         const int64_t most = table.Bounds(bytes).hi;
-        const bool read = !users[input.value].empty();
+        const bool read = reads[id];
         LS_RETURN_IF_ERROR(CheckSize(what, read ? most : 0));
         range = {device.CreateBuffer(read ? static_cast<uint64_t>(most) : 4,
                                      gpu::BufferUse::kStorage, what),

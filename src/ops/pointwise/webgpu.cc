@@ -206,7 +206,17 @@ class Program {
                     ? fmt::format("  if (v{} == 0) {{ fail(); }}\n", instr.b)
                     : fmt::format("  if ((v{0}.x | v{0}.y) == 0u) {{ fail(); }}\n", instr.b);
     }
-    std::string value = fmt::format(fmt::runtime(spelling), v(instr.a), v(instr.b), v(instr.c));
+    std::string operands[3] = {v(instr.a), v(instr.b), v(instr.c)};
+    // Halves are multiplied and divided by f32 numbers.
+    if ((instr.op == PwOp::kMul || instr.op == PwOp::kDiv) && SizeOf(instr.dtype) == 2)
+      for (size_t k : {0, 1}) {
+        PwInstr number = program_.code[k == 0 ? instr.a : instr.b];
+        if (number.op != PwOp::kConst && number.op != PwOp::kScalar) continue;
+        if (!IsFloat(number.dtype)) continue;
+        number.dtype = DType::kF32;
+        LS_ASSIGN_OR_RETURN(operands[k], Value(number));
+      }
+    std::string value = fmt::format(fmt::runtime(spelling), operands[0], operands[1], operands[2]);
     return instr.dtype == DType::kBool ? value : Rounded(instr.dtype, std::move(value));
   }
 
