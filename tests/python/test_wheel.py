@@ -105,3 +105,20 @@ except ModuleNotFoundError as error:
         "bind: input 0 `tokens` dim 1 is 128: symbol `S` would be 128, above its bound 127",
         "No module named 'torch'",
     ]
+
+
+def test_torch_compile_finds_the_backend_by_its_name(installed, tmp_path):
+    (site,) = installed.parent.glob("lib/python*/site-packages")
+    code = """
+import sys, torch
+assert "liveshape" not in sys.modules
+fast = torch.compile(lambda x: torch.relu(x) + 1, backend="liveshape", dynamic=True)
+with torch.no_grad():
+    for size in (3, 5):
+        assert torch.equal(fast(torch.ones(size)), torch.full((size,), 2.0))
+import liveshape.dynamo
+print(liveshape.__file__, liveshape.dynamo.stats.artifacts)
+"""
+    where = {"cwd": tmp_path, "env": {"PATH": os.environ["PATH"], "PYTHONPATH": str(site)}}
+    file, artifacts = run(sys.executable, "-c", code, **where).split()
+    assert Path(file).is_relative_to(site) and artifacts == "1"

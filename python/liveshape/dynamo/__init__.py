@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._dynamo import register_backend
+from torch._dynamo import list_backends, register_backend
 
 from liveshape.dynamo.capture import capture
 from liveshape.dynamo.maxima import follow_maxima
@@ -29,7 +29,6 @@ from liveshape.dynamo.stats import Stats, stats
 __all__ = ["Stats", "liveshape", "stats"]
 
 
-@register_backend(name="liveshape")
 def liveshape(
     gm: fx.GraphModule, example_inputs: Sequence[Any], options: Mapping[str, Any] | None = None
 ) -> Callable[..., Any]:
@@ -67,3 +66,8 @@ def _eager(gm: fx.GraphModule, reason: str) -> Callable[..., Any]:
 def _warn(what: str, reason: str) -> None:
     stats.reasons.append(reason)
     warnings.warn(f"liveshape: {what}: {reason}", stacklevel=3)
+
+
+# Where the package is installed torch has the name from an entry point, and takes it only once.
+if "liveshape" not in list_backends(exclude_tags=()):
+    register_backend(liveshape, name="liveshape")
