@@ -42,7 +42,7 @@ constexpr int kMaxPanels = WidePanels(1);
 
 // gcc would rather read B again for every row: 10 loads and 5 cycles where 6 loads and 4 do (M = 2).
 HWY_INLINE void KeepInRegister(PanelVec& v) {
-#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR
+#if HWY_COMPILER_GCC_ACTUAL && HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR
   asm("" : "+v"(v.raw));
 #else
   static_cast<void>(v);
