@@ -32,6 +32,16 @@ TEST(Reservation, IsPhysicalOnlyWhereTouched) {
   EXPECT_LE(arena->Resident(), kMega + 8192);
 }
 
+TEST(Reservation, WhatIsPhysicalOfAHugeOneIsKnownWithoutLookingAtEveryPage) {
+  auto arena = Reservation::Make(size_t{300} << 30);
+  ASSERT_TRUE(arena.ok()) << arena.status().message();
+  const size_t before = arena->Resident();  // of neighbours that the kernel merged with it
+  EXPECT_LT(before, size_t{1} << 30);
+  std::memset(arena->data() + 100 * kMega, 1, kMega);
+  EXPECT_GE(arena->Resident(), before + kMega);
+  EXPECT_LE(arena->Resident(), before + 3 * kMega);
+}
+
 TEST(Reservation, ReleaseGivesPagesBackAndKeepsTheAddress) {
   auto arena = Reservation::Make(4 * kMega);
   ASSERT_TRUE(arena.ok());
