@@ -83,6 +83,9 @@ void AddStridedIndex(const Lowering& l, const plan::Operand& operand, const std:
 // `main`, packs what is smaller than a word, and counts the groups.
 Dispatch MakeMap(const Lowering& l, std::string body, std::vector<Param> params = {});
 
+// Input 0, of any strides, into the dense output.
+Dispatch MakeCopy(const Lowering& l);
+
 // The body of `d` may call fail().
 void CanFail(const Lowering& l, Dispatch& d);
 

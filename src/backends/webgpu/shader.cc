@@ -120,6 +120,14 @@ void CanFail(const Lowering& l, Dispatch& d) {
       {.name = "step_number", .expr = l.table().Int(&l.step - l.plan.steps.data() + 1)});
 }
 
+Dispatch MakeCopy(const Lowering& l) {
+  Dispatch index;
+  AddStridedIndex(l, l.in(0), "in0", index);
+  index.body += fmt::format("fn value(i: u32) -> {} {{ return in0(at_in0(i)); }}\n",
+                            ValueType(l.in(0).dtype));
+  return MakeMap(l, std::move(index.body), std::move(index.params));
+}
+
 Dispatch MakeMap(const Lowering& l, std::string body, std::vector<Param> params) {
   Dispatch d;
   const Expr count = l.numel(l.out_dims(0));

@@ -6,12 +6,8 @@ namespace liveshape::webgpu {
 namespace {
 
 Result<std::vector<Dispatch>> Lower(const Lowering& l) {
-  const char* type = ValueType(l.in(0).dtype);
-  if (type == nullptr) return NoSuchType(l.in(0).dtype);
-  Dispatch index;
-  AddStridedIndex(l, l.in(0), "in0", index);
-  index.body += fmt::format("fn value(i: u32) -> {} {{ return in0(at_in0(i)); }}\n", type);
-  return std::vector{MakeMap(l, std::move(index.body), std::move(index.params))};
+  if (ValueType(l.in(0).dtype) == nullptr) return NoSuchType(l.in(0).dtype);
+  return std::vector{MakeCopy(l)};
 }
 
 }  // namespace

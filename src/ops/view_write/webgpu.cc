@@ -10,13 +10,7 @@ Result<std::vector<Dispatch>> Lower(const Lowering& l) {
   if (SizeOf(dtype) < 4 || ValueType(dtype) == nullptr)
     return Unsupported("a write of {} through a view on WebGPU", Name(dtype));
   std::vector<Dispatch> dispatches;
-  if (!l.step.in_place) {
-    Dispatch copy;
-    AddStridedIndex(l, l.in(0), "in0", copy);
-    copy.body +=
-        fmt::format("fn value(i: u32) -> {} {{ return in0(at_in0(i)); }}\n", ValueType(dtype));
-    dispatches.push_back(MakeMap(l, std::move(copy.body), std::move(copy.params)));
-  }
+  if (!l.step.in_place) dispatches.push_back(MakeCopy(l));
   Dispatch d;
   AddStridedIndex(l, l.in(1), "in1", d);
   const ir::Dims &sizes = l.node->Exprs("sizes"), &strides = l.node->Exprs("strides");
