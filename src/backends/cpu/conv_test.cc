@@ -2,9 +2,10 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <limits>
 
 #include "backends/cpu/kernel_testing.h"
-#include "ops/conv/cpu_call.h"
+#include "ops/conv/cpu_winograd.h"
 #include "ops/ops.h"
 #include "ops/window.h"
 
@@ -109,6 +110,72 @@ TEST(Conv, BlocksOfPixelsRowsAndDepth) {
   CheckConv({1, 300, 20, 1, 16, 16, kOne, kOne});                    // patches read in place
   CheckConv({3, 300, 20, 1, 5, 3, kOne, kOne, DType::kF32, false});  // and too few pixels for that
   CheckConv({0, 4, 4, 1, 5, 5, kThree, kThree});
+}
+
+// 3 x 3 moved by one pixel, with channels enough for tiles: even and odd sizes, rows of less than a vector and of more
+// than a block of tiles, images that share a block, any padding.
+TEST(Conv, TilesOfTwoByTwo) {
+  for (int64_t width = 7; width <= 40; width += width < 20 ? 1 : 5)
+    CheckConv({1, 16, 17, 1, width % 5 + 8, width, kThree, kThree});
+  CheckConv({5, 16, 40, 1, 7, 7, kThree, kThree});
+  CheckConv({2, 160, 33, 1, 14, 14, kThree, kThree, DType::kF32, false});  // two blocks of channels
+  CheckConv({1, 16, 16, 1, 3, 700, kThree, kThree});
+  const ops::Window none = {.size = 3}, much = {.size = 3, .before = 2, .after = 3};
+  CheckConv({1, 16, 16, 1, 9, 12, none, much});
+  CheckConv({1, 16, 16, 1, 9, 12, much, none, DType::kF32, true, {0, 2, 3, 1}, 2});
+}
+
+TEST(Conv, PlannedScratchIsEnoughForTiles) {
+  for (const int64_t channels : {16, 64, 100, 512})
+    for (const int64_t batch : {1, 3})
+      for (const int64_t height : {1, 2, 7, 56, 301})
+        for (const int64_t width : {1, 2, 7, 14, 56, 95, 97, 640}) {
+          const int64_t columns = (width + 1) / 2, rows = batch * ((height + 1) / 2);
+          const int64_t most = BlockTiles(channels);
+          const int64_t block_rows = std::min(rows, std::max<int64_t>(1, most / columns));
+          const int64_t block_columns = std::min(columns, most);
+          const int64_t line = OddLines(block_rows * block_columns + kVectorSlack);
+          const int64_t needed =
+              OddLines(2 * channels) + kPoints * (OddLines(line * channels) + OddLines(line * 16)) +
+              (2 * block_rows + 2) * ImageLine({.size = 4, .stride = 2}, block_columns);
+          ASSERT_GE(WinogradFloats(rows * columns, rows, channels), needed)
+              << channels << ": " << batch << " x " << height << " x " << width;
+        }
+}
+
+// An infinity or NaN reaches the windows that see it, and no others.
+TEST(Conv, WhatIsNotFiniteStaysInItsWindows) {
+  ConvCase c = {1, 16, 16, 1, 20, 24, kThree, kThree};
+  Tensor x(c.dtype, {1, 16, 20, 24}), weight(c.dtype, {16, c.depth()}), bias(c.dtype, {16});
+  x.Fill(1, -1, 1), weight.Fill(2, -1, 1), bias.Fill(3, -1, 1);
+  const double infinity = std::numeric_limits<double>::infinity();
+  x.Set((3 * 20 + 5) * 24 + 7, infinity);
+  x.Set((9 * 20 + 15) * 24 + 23, std::nan(""));
+  const Tensor empty(c.dtype, {1, 16, 20, 24});
+  ir::Attrs attrs = ops::WindowAttrs({c.h, c.w});
+  attrs.emplace_back("groups", c.groups);
+  ForEachIsa(kConvKernel, attrs, {&x, &weight, &bias}, empty, [&](const Tensor& y) {
+    for (int64_t at = 0; at < y.numel(); ++at) {
+      const double expected = Expected(c, x, weight, &bias, 0, at / 480, at / 24 % 20, at % 24);
+      if (std::isfinite(expected))
+        ASSERT_NEAR(y.Get(at), expected, 3e-5) << at;
+      else if (std::isnan(expected))
+        ASSERT_TRUE(std::isnan(y.Get(at))) << at;
+      else
+        ASSERT_EQ(y.Get(at), expected) << at;
+    }
+  });
+}
+
+// Depthwise 3 x 3 reads dense rows in place: every width near a vector's, both strides, any padding above.
+TEST(Conv, DepthwiseInPlace) {
+  for (const int64_t stride : {1, 2})
+    for (const int64_t rows : {1, 3, 9, 14})
+      for (const int64_t width : {6, 7, 8, 9, 15, 16, 17, 18, 31, 32, 33, 34, 48, 64}) {
+        const ops::Window w = {.size = 3, .stride = stride, .before = 1, .after = 1};
+        const ops::Window h = {.size = 3, .stride = stride, .before = rows % 2 + 1, .after = 1};
+        CheckConv({1, 3, 3, 3, rows, width, h, w, DType::kF32, width % 2 == 0});
+      }
 }
 
 TEST(Conv, EveryOption) {

@@ -65,6 +65,11 @@ def two_dims():
     )
 
 
+def many_channels():
+    """3 x 3 by one pixel, with channels enough for tiles of 2 x 2 where the image is not tiny."""
+    return Many(nn.Conv2d(24, 40, 3, padding=1), nn.Conv2d(24, 16, 3, padding=(0, 2), bias=False))
+
+
 def one_dim():
     return Many(
         nn.Conv1d(6, 24, 5, stride=2, padding=2),
@@ -97,6 +102,14 @@ CASES = [
     *variants(
         Case("conv2d", two_dims, {"x": f32("B", 8, "H", "W")}, IMAGES, PLACES, covers="S X3"),
         decompose=RAW_AND_DECOMPOSED,
+    ),
+    Case(
+        "conv2d_channels",
+        many_channels,
+        {"x": f32("B", 24, "H", "W")},
+        {"B": (0, 3), "H": (4, 30), "W": (4, 240)},
+        [{"B": 3, "H": 15, "W": 21}, {"B": 1, "H": 4, "W": 240}, *over(B=[1], H=[4, 30], W=[4])],
+        covers="S X1",
     ),
     *variants(
         Case(

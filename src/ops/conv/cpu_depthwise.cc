@@ -1,6 +1,7 @@
 // One input channel a group: nothing to share between output channels, so taps are added straight from the
 // image's rows, a few vectors of pixels at a time.
 #include <cstring>
+#include <type_traits>
 
 #include "ops/conv/cpu_call.h"
 
@@ -88,6 +89,111 @@ void Plane3x3(Taps taps, int64_t line, int64_t rows, int64_t width, float* to) {
     Rows3x3<1, kStep>(taps, line, width, to);
 }
 
+#if HWY_TARGET != HWY_SCALAR
+// The same straight from rows that lie dense in memory, where one pixel is padded on the left: laying them out costs more
+// than the taps do. Lanes that would read beside the row are shifted in as zeros.
+template <int kBy>  // 1: up, a zero comes first; -1: down, it comes last
+HWY_INLINE hn::Vec<Lane> ShiftLanes(hn::Vec<Lane> v) {
+  const Lane d;
+  HWY_ALIGN int32_t from[kPixelLanes];
+  HWY_ALIGN float keep[kPixelLanes];
+  for (int i = 0; i < kPixelLanes; ++i) {
+    const bool inside = i - kBy >= 0 && i - kBy < kPixelLanes;
+    from[i] = inside ? i - kBy : 0;
+    keep[i] = inside ? 1.0f : 0.0f;
+  }
+  const auto moved = hn::TableLookupLanes(v, hn::SetTableIndices(d, from));
+  return hn::IfThenElseZero(hn::Gt(hn::Load(d, keep), hn::Zero(d)), moved);
+}
+
+// What the taps of a row see for the pixels [at, at + lanes).
+template <int kStep, bool kFirst, bool kLast>
+HWY_INLINE void DenseTaps(const float* row, int64_t at, hn::Vec<Lane> (&tap)[3]) {
+  const Lane d;
+  if constexpr (kStep == 1) {
+    tap[1] = hn::LoadU(d, row + at);
+    tap[0] = kFirst ? ShiftLanes<1>(tap[1]) : hn::LoadU(d, row + at - 1);
+    tap[2] = kLast ? ShiftLanes<-1>(tap[1]) : hn::LoadU(d, row + at + 1);
+  } else {
+    const float* from = row + 2 * at;
+    const auto low = hn::LoadU(d, from), high = hn::LoadU(d, from + kPixelLanes);
+    tap[1] = hn::ConcatEven(d, high, low);
+    tap[2] = hn::ConcatOdd(d, high, low);
+    tap[0] = kFirst
+                 ? ShiftLanes<1>(tap[2])
+                 : hn::ConcatOdd(d, hn::LoadU(d, from + kPixelLanes - 2), hn::LoadU(d, from - 2));
+  }
+}
+
+// rows: of the image, from the first that the first pixel row sees; those outside are zeros.
+template <int kRows, int kStep>
+void DenseRows3x3(const Taps& taps, const float* const* rows, int64_t width, float* to) {
+  const Lane d;
+  hn::Vec<Lane> w[9];
+  HWY_UNROLL(9)
+  for (int t = 0; t < 9; ++t) w[t] = hn::Set(d, taps.weight[t * 16]);
+  const auto bias = hn::Set(d, taps.bias);
+  const auto pixels = [&](auto first, auto last, int64_t at) HWY_ATTR {
+    hn::Vec<Lane> sum[kRows];
+    HWY_UNROLL(4)
+    for (int i = 0; i < kRows; ++i) sum[i] = hn::Zero(d);
+    HWY_UNROLL(9)
+    for (int r = 0; r < (kRows - 1) * kStep + 3; ++r) {
+      hn::Vec<Lane> tap[3];
+      DenseTaps<kStep, first.value, last.value>(rows[r], at, tap);
+      HWY_UNROLL(4)
+      for (int i = 0; i < kRows; ++i) {
+        const int p = r - i * kStep;
+        if (p < 0 || p > 2) continue;
+        HWY_UNROLL(3)
+        for (int q = 0; q < 3; ++q) sum[i] = hn::MulAdd(w[p * 3 + q], tap[q], sum[i]);
+      }
+    }
+    HWY_UNROLL(4)
+    for (int i = 0; i < kRows; ++i) hn::StoreU(hn::Add(sum[i], bias), d, to + i * width + at);
+  };
+  using No = std::false_type;
+  using Yes = std::true_type;
+  if (width == kPixelLanes) return pixels(Yes(), Yes(), 0);
+  pixels(Yes(), No(), 0);
+  for (int64_t at = kPixelLanes; at + kPixelLanes < width; at += kPixelLanes)
+    pixels(No(), No(), at);
+  pixels(No(), Yes(), width - kPixelLanes);
+}
+
+template <int kStep>
+void DensePlane3x3(const ConvCall& call, const DepthwiseTask& task, const float* plane,
+                   const Taps& taps, float* zeros, float* to) {
+  FillZero(zeros, call.width);
+  const float* rows[3 * kStep + 3];
+  const auto see = [&](int64_t pixel_row, int count) HWY_ATTR {
+    for (int r = 0; r < count; ++r) {
+      const int64_t row = pixel_row * kStep - call.h.before + r;
+      rows[r] = row >= 0 && row < call.height ? plane + row * call.x_strides[2] : zeros;
+    }
+  };
+  const int64_t width = call.out_width;
+  int64_t i = task.begin;
+  for (; i + 4 <= task.end; i += 4, to += 4 * width) {
+    see(i, 3 * kStep + 3);
+    DenseRows3x3<4, kStep>(taps, rows, width, to);
+  }
+  for (; i < task.end; ++i, to += width) {
+    see(i, 3);
+    DenseRows3x3<1, kStep>(taps, rows, width, to);
+  }
+}
+
+// 0: the image has to be laid out; else the stride of a 3x3 window that may read it in place.
+int64_t DenseStep(const ConvCall& call) {
+  const ops::Window &h = call.h, &w = call.w;
+  const bool fits = h.size == 3 && w.size == 3 && h.dilation == 1 && w.dilation == 1 &&
+                    h.stride == w.stride && w.before == 1 && call.x_strides[3] == 1 &&
+                    call.out_width >= kPixelLanes && call.out_width * w.stride == call.width;
+  return fits && w.stride <= 2 ? w.stride : 0;
+}
+#endif
+
 template <typename T>
 void DepthwiseTyped(const ConvCall& call, const DepthwiseTask& task) {
   const int64_t width = call.out_width, line = ImageLine(call.w, width);
@@ -98,8 +204,6 @@ void DepthwiseTyped(const ConvCall& call, const DepthwiseTask& task) {
   const int64_t* strides = call.x_strides;
   const T* const plane = reinterpret_cast<const T*>(call.x) + task.image * strides[0] +
                          task.row / call.group_rows() * strides[1];
-  LayOut(call, plane, task.begin, task.end, 0, width, lines);
-
   Taps taps;
   taps.weight = call.panels + task.row / 16 * call.depth() * 16 + task.row % 16;
   taps.offsets = offsets;
@@ -108,6 +212,13 @@ void DepthwiseTyped(const ConvCall& call, const DepthwiseTask& task) {
       call.bias ? ToFloat(reinterpret_cast<const T*>(call.bias)[task.row * call.bias_stride]) : 0;
   T* to = reinterpret_cast<T*>(call.y) +
           ((task.image * call.rows + task.row) * call.out_height + task.begin) * width;
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (std::is_same_v<T, float>) {
+    if (const int64_t step = DenseStep(call); step != 0)
+      return (step == 1 ? DensePlane3x3<1> : DensePlane3x3<2>)(call, task, plane, taps, lines, to);
+  }
+#endif
+  LayOut(call, plane, task.begin, task.end, 0, width, lines);
   if constexpr (std::is_same_v<T, float>) {
     if (call.h.size == 3 && call.w.size == 3 && call.h.dilation == 1 && call.h.stride <= 2 &&
         width >= kPixelLanes) {

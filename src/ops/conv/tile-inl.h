@@ -1,0 +1,143 @@
+// Tiles of a product whose weight comes in panels of 16 rows and whose other side is found by a table of offsets:
+// vectors run along pixels, weights are broadcast.
+#if defined(LIVESHAPE_CONV_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef LIVESHAPE_CONV_TILE_INL_H_
+#undef LIVESHAPE_CONV_TILE_INL_H_
+#else
+#define LIVESHAPE_CONV_TILE_INL_H_
+#endif
+
+#include <array>
+#include <cstdint>
+#include <utility>
+
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace liveshape::cpu::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Lane = hn::ScalableTag<float>;
+constexpr int kPixelLanes = static_cast<int>(hn::MaxLanes(Lane()));
+// 12 accumulators, 3 of pixels and a broadcast are AVX2's 16 registers; the others have 32. Both divide a
+// panel's 16 rows.
+constexpr int kTileVectors = 3;
+constexpr int kTileRows = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON ? 8 : 4;
+
+struct TileArgs {
+  int64_t depth;
+  int64_t repeats;                    // tiles below one another, of the same pixels
+  const float* weight;                // [depth][16], from the first tile's first row
+  const float* pixels[kTileVectors];  // what each vector's offset 0 is
+  const int64_t* offsets;             // [depth]: from there to what this row of the patches holds
+  float* c[kTileVectors];             // of each vector: the first row, others `ldc` apart
+  int64_t ldc;
+  bool accumulate;    // c += sum, else c = sum
+  const float* bias;  // of the rows, or null: added last
+  const float* next;  // [depth][16] that comes next: fetched into L2. Any address
+};
+
+// kFetch: also fetches `next` into L2. A load port's time, so only one tile of a panel does.
+template <int kRows, int kWide, bool kFetch>
+void Tile(const TileArgs& args) {
+  const Lane d;
+  using V = hn::Vec<Lane>;
+  const float* pixels[kWide];
+  float* c[kWide];
+  HWY_UNROLL(3)
+  for (int v = 0; v < kWide; ++v) pixels[v] = args.pixels[v], c[v] = args.c[v];
+  const int64_t* const offsets = args.offsets;
+  const int64_t depth = args.depth, ldc = args.ldc;
+  const float* next = args.next;
+  const float* bias = args.bias;
+  for (int64_t repeat = 0; repeat < args.repeats; ++repeat) {
+    V sum[kRows][kWide];
+    HWY_UNROLL(8)
+    for (int r = 0; r < kRows; ++r) {
+      HWY_UNROLL(3)
+      for (int v = 0; v < kWide; ++v) {
+        sum[r][v] = hn::Zero(d);
+        __builtin_prefetch(c[v] + r * ldc, 1, 3);  // far apart: no hardware sees them coming
+      }
+    }
+    const float* weight = args.weight + repeat * kRows;
+    for (int64_t k = 0; k < depth; ++k) {
+      V p[kWide];
+      const int64_t offset = offsets[k];
+      HWY_UNROLL(3)
+      for (int v = 0; v < kWide; ++v) p[v] = hn::LoadU(d, pixels[v] + offset);
+      HWY_UNROLL(8)
+      for (int r = 0; r < kRows; ++r) {
+        const V w = hn::Set(d, weight[r]);
+        HWY_UNROLL(3)
+        for (int v = 0; v < kWide; ++v) sum[r][v] = hn::MulAdd(w, p[v], sum[r][v]);
+      }
+      if (kFetch) {
+        __builtin_prefetch(next, 0, 2);
+        next += 16;
+      }
+      weight += 16;
+    }
+    next = args.weight;
+    if (args.accumulate) {
+      HWY_UNROLL(8)
+      for (int r = 0; r < kRows; ++r) {
+        HWY_UNROLL(3)
+        for (int v = 0; v < kWide; ++v)
+          sum[r][v] = hn::Add(hn::LoadU(d, c[v] + r * ldc), sum[r][v]);
+      }
+    }
+    if (bias != nullptr) {
+      HWY_UNROLL(8)
+      for (int r = 0; r < kRows; ++r) {
+        HWY_UNROLL(3)
+        for (int v = 0; v < kWide; ++v) sum[r][v] = hn::Add(sum[r][v], hn::Set(d, bias[r]));
+      }
+      bias += kRows;
+    }
+    HWY_UNROLL(8)
+    for (int r = 0; r < kRows; ++r) {
+      HWY_UNROLL(3)
+      for (int v = 0; v < kWide; ++v) hn::StoreU(sum[r][v], d, c[v] + r * ldc);
+    }
+    HWY_UNROLL(3)
+    for (int v = 0; v < kWide; ++v) c[v] += kRows * ldc;
+  }
+}
+
+using TileFn = void (*)(const TileArgs& args);
+template <bool kFetch, int... kIndex>
+constexpr std::array<TileFn, sizeof...(kIndex)> TileTable(std::integer_sequence<int, kIndex...>) {
+  return {&Tile<kIndex / kTileVectors + 1, kIndex % kTileVectors + 1, kFetch>...};
+}
+template <bool kFetch>
+constexpr auto kTiles =
+    TileTable<kFetch>(std::make_integer_sequence<int, kTileRows * kTileVectors>());
+TileFn TileOf(int64_t rows, int64_t vectors, bool fetch) {
+  const int64_t at = (rows - 1) * kTileVectors + vectors - 1;
+  return fetch ? kTiles<true>[at] : kTiles<false>[at];
+}
+
+// The pixels of a block as vectors: along each pixel row, or along all rows side by side (then `rows` is 1).
+// Cut into tiles of up to kTileVectors as even as can be.
+struct PixelTiles {
+  int64_t rows, width;
+  int64_t across;  // vectors of a row
+  int64_t tiles;
+  int64_t least, wider;  // vectors of a tile; the first `wider` have one more
+  PixelTiles(int64_t rows, int64_t width)
+      : rows(rows),
+        width(width),
+        across((width + kPixelLanes - 1) / kPixelLanes),
+        tiles((rows * across + kTileVectors - 1) / kTileVectors),
+        least(rows * across / tiles),
+        wider(rows * across % tiles) {}
+};
+
+}  // namespace
+}  // namespace liveshape::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
