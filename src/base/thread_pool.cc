@@ -29,10 +29,11 @@ void CpuRelax() {
 #endif
 }
 
-// About 25-60 us of `pause`, more than the gap between two kernels of a run; then the thread sleeps in a
-// futex. Waking one costs 5-50 us, which is why a run does not wait for workers that have not come (see
-// `state`).
-constexpr int kSpins = 1000;
+// 0.2 to 0.5 ms of `pause`, then the thread sleeps in a futex. That covers what a caller does between two runs (a step
+// of decoding, the next batch), not only the gap between two kernels: a worker that sleeps is woken in 5-50 us on an
+// idle machine, and on a busy one is queued behind the caller, so that short runs end before it comes. A run does not
+// wait for workers that have not come (see `state`).
+constexpr int kSpins = 8000;
 
 // `state`: job number in the high half, kClosed, and how many workers are inside. A worker may enter
 // while the job is open, by one compare-exchange; the caller closes the job when nothing is left to

@@ -18,10 +18,12 @@ bool Has(Isa isa) {
       return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("avx2") &&
              __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
              __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c");
+#if !defined(LS_WITHOUT_AVX512)
     case Isa::kAvx512:
       return Has(Isa::kAvx2) && __builtin_cpu_supports("avx512f") &&
              __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
              __builtin_cpu_supports("avx512bw");
+#endif
 #elif defined(__aarch64__)
     case Isa::kNeon: return true;
 #elif defined(__wasm_simd128__)
