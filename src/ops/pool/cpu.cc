@@ -107,6 +107,7 @@ void PoolRow(const PoolPrepared& pool, const Images& images, int64_t plane, int6
 
 // A row of f32 whose window fits `kSpan`: what PoolRow does, vectorised.
 constexpr int64_t kSpan = 1024;
+constexpr int64_t kRowsAtOnce = 8;
 int64_t SpanOf(const ops::Window& w, int64_t pixels) {
   return (pixels - 1) * w.stride + (w.size - 1) * w.dilation + 1;
 }
@@ -125,18 +126,27 @@ void PoolRowF32(const PoolPrepared& pool, const PoolRows& steps, const Images& i
     const int64_t left = begin * w.stride - w.before, span = SpanOf(w, end - begin);
     const int64_t from = std::clamp<int64_t>(left, 0, width);
     const int64_t to = std::clamp<int64_t>(left + span, from, width);
-    std::fill_n(line, span, neutral);
+    float* const inside = line + (from - left);
+    const float* rows[kRowsAtOnce];
+    int64_t seen = 0;
     for (int64_t p = 0; p < h.size; ++p) {
       const int64_t at = top + p * h.dilation;
       if (at < 0 || at >= height) continue;
-      steps.rows(x + at * images.x.strides[2] + from, to - from, line + (from - left));
+      rows[seen++] = x + at * images.x.strides[2] + from;
+      if (seen < kRowsAtOnce) continue;
+      steps.rows(rows, seen, to - from, inside);
+      rows[0] = inside, seen = 1;
     }
+    if (seen > 0) steps.rows(rows, seen, to - from, inside);
+    if (seen == 0) std::fill_n(inside, to - from, neutral);
+    std::fill_n(line, from - left, neutral);
+    std::fill_n(line + (to - left), left + span - to, neutral);
     steps.taps(line, w.stride, w.size, w.dilation, end - begin, y + begin);
     if (pool.max) continue;
-    const int64_t rows = Counted(h, top, height, pool.count_padding);
+    const int64_t counted = Counted(h, top, height, pool.count_padding);
     for (int64_t j = begin; j < end; ++j) {
       const int64_t columns = Counted(w, j * w.stride - w.before, width, pool.count_padding);
-      y[j] /= static_cast<float>(pool.divisor ? pool.divisor : rows * columns);
+      y[j] /= static_cast<float>(pool.divisor ? pool.divisor : counted * columns);
     }
   }
 }

@@ -30,14 +30,21 @@ struct Sum {
 };
 
 template <class Op>
-void Rows(const float* from, int64_t n, float* to) {
+void Rows(const float* const* rows, int64_t count, int64_t n, float* to) {
   const Op op;
   const hn::ScalableTag<float> d;
   const int64_t lanes = hn::Lanes(d);
   int64_t i = 0;
-  for (; i + lanes <= n; i += lanes)
-    hn::StoreU(op(d, hn::LoadU(d, to + i), hn::LoadU(d, from + i)), d, to + i);
-  for (; i < n; ++i) to[i] = op(to[i], from[i]);
+  for (; i + lanes <= n; i += lanes) {
+    auto v = hn::LoadU(d, rows[0] + i);
+    for (int64_t r = 1; r < count; ++r) v = op(d, v, hn::LoadU(d, rows[r] + i));
+    hn::StoreU(v, d, to + i);
+  }
+  for (; i < n; ++i) {
+    float v = rows[0][i];
+    for (int64_t r = 1; r < count; ++r) v = op(v, rows[r][i]);
+    to[i] = v;
+  }
 }
 
 // Every second element from `from` on; reads one more.

@@ -9,8 +9,8 @@ namespace liveshape::cpu {
 inline constexpr int64_t kPoolSlack = 64;
 
 struct PoolRows {
-  // to[i] = maximum or sum of from[i] and to[i], i < n. A NaN on either side stays.
-  void (*rows)(const float* from, int64_t n, float* to);
+  // to[i] = maximum or sum of the `count` rows' [i], i < n; `to` may be one of them. A NaN on any side stays.
+  void (*rows)(const float* const* rows, int64_t count, int64_t n, float* to);
   // to[j] = maximum or sum over q < taps of from[j * stride + q * dilation], j < n.
   void (*taps)(const float* from, int64_t stride, int64_t taps, int64_t dilation, int64_t n,
                float* to);
