@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "sym/parse.h"
+
 namespace liveshape::sym {
 namespace {
 
@@ -122,6 +124,19 @@ TEST_F(ExprTest, OverflowingConstantsStayForEvaluationToReport) {
   EXPECT_FALSE(t.Evaluate(Mod(k(1), k(0)), {{1, 2, 0, 0}}).ok());
   // A sum with several constants keeps its value where it has one.
   EXPECT_EQ(*t.Evaluate(FloorDiv(n + big + 4, k(2)), {{1, 2, 0, -10}}), (INT64_MAX - 6) / 2);
+}
+
+// Whatever else a product of constants that overflows is multiplied with, its text reads back to the same pointer.
+TEST_F(ExprTest, OverflowingProductsHaveOneForm) {
+  const Expr a = k(922337203), b = k(-92233726854709), big = a * b;
+  ExpectSame(b * a, big);
+  for (Expr e : {big, -big, 4 * big, Pow(big, 3), s * big * 12, Pow(s + big * r, 4) - r * big,
+                 big * big * s * 7, Pow(k(10), 40) * big, FloorDiv(r, big + s)}) {
+    const auto read = ParseInfix(t, ToString(e));
+    ASSERT_TRUE(read.ok()) << ToString(e);
+    EXPECT_TRUE(*read == e) << ToString(e) << " against " << ToString(*read);
+    EXPECT_FALSE(t.Evaluate(e, {{5, 2, 0, 0}}).ok()) << ToString(e);
+  }
 }
 
 TEST_F(ExprTest, DivisibilityIsThreeValued) {

@@ -50,7 +50,7 @@ Expr BuildSum(Table& table, const std::vector<WideTerm>& terms) {
   return args.size() == 1 ? args[0] : table.impl().Intern(Kind::kAdd, args);
 }
 
-// A product or sum whose constants overflow stays as written, so that evaluating it reports the
+// A sum whose constants overflow, or a product whose powers do, stays as written, so that evaluating it reports the
 // overflow.
 Expr KeepUnfolded(Table& table, Kind kind, std::span<const Expr> args) {
   std::vector<Expr> flat;
@@ -72,23 +72,39 @@ bool IsPowerOf(Expr e) {
   return e.kind() == Kind::kPow && e.args()[1].is_int() && e.args()[1].value() > 0;
 }
 
-// A monomial's factors without a copy.
-size_t FactorCount(Expr monomial) {
-  return monomial.kind() == Kind::kMul ? monomial.args().size() : 1;
+// Constants whose product overflows: an atom, so that one form is left whatever it is multiplied with, and evaluating it
+// reports the overflow.
+bool IsBigConstant(Expr e) {
+  return e.kind() == Kind::kMul && std::ranges::all_of(e.args(), [](Expr a) { return a.is_int(); });
 }
+Expr BigConstant(Table& table, int64_t a, int64_t b) {
+  const Expr args[] = {table.Int(std::min(a, b)), table.Int(std::max(a, b))};
+  return table.impl().Intern(Kind::kMul, args);
+}
+bool IsProduct(Expr e) { return e.kind() == Kind::kMul && !IsBigConstant(e); }
+
+// A monomial's factors without a copy.
+size_t FactorCount(Expr monomial) { return IsProduct(monomial) ? monomial.args().size() : 1; }
 Factor FactorAt(Expr monomial, size_t i) {
-  const Expr e = monomial.kind() == Kind::kMul ? monomial.args()[i] : monomial;
+  const Expr e = IsProduct(monomial) ? monomial.args()[i] : monomial;
   return IsPowerOf(e) ? Factor{e.args()[0], e.args()[1].value()} : Factor{e, 1};
 }
 
-// Adds `e ** power` to `factors`, products and powers taken apart. False on overflow.
+// Adds `e ** power` to `factors`, products and powers taken apart. False where a power overflows.
 bool Flatten(Expr e, int64_t power, int64_t& coefficient, std::vector<Factor>& factors) {
   if (e.is_int()) {
     int64_t value;
-    return PowInt(e.value(), power, &value) == Fault::kNone &&
-           MulInt(coefficient, value, &coefficient) == Fault::kNone;
+    if (PowInt(e.value(), power, &value) != Fault::kNone) {
+      factors.push_back({e, power});
+    } else if (int64_t product; MulInt(coefficient, value, &product) == Fault::kNone) {
+      coefficient = product;
+    } else {
+      factors.push_back({BigConstant(e.table(), coefficient, value), 1});
+      coefficient = 1;
+    }
+    return true;
   }
-  if (e.kind() == Kind::kMul) {
+  if (IsProduct(e)) {
     for (Expr arg : e.args()) {
       if (!Flatten(arg, power, coefficient, factors)) return false;
     }
@@ -246,7 +262,7 @@ Expr MakeTerm(Table& table, int64_t coefficient, Expr monomial) {
   if (coefficient == 0) return table.Int(0);
   if (coefficient == 1) return monomial;
   std::vector<Expr> args = {table.Int(coefficient)};
-  if (monomial.kind() == Kind::kMul) {
+  if (IsProduct(monomial)) {
     args.insert(args.end(), monomial.args().begin(), monomial.args().end());
   } else {
     args.push_back(monomial);

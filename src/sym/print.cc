@@ -189,7 +189,7 @@ class Printer {
       out_ += '-';
     else if (coefficient != 1)
       out_ += fmt::format("{}*", coefficient);
-    if (monomial.kind() == Kind::kMul)
+    if (FactorsOf(monomial).size() > 1)
       Join(monomial, "*", kUnary);
     else
       Write(monomial, kUnary);
