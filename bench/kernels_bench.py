@@ -13,6 +13,7 @@ Each side is a process of its own (kernel_worker.py), stopped by a signal while 
 turn: threads of torch's OpenMP spin for a while after their work, on the cores that the other side
 needs.
 --cpu-time: one thread, timed by the processor time it got, for a machine that others use as well.
+--artifacts DIR: compiled models are kept there and found again, for a machine that only measures.
 """
 
 import argparse
@@ -32,16 +33,18 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "python"))
 CLI = os.environ.get("LIVESHAPE", str(ROOT / "build" / "release" / "liveshape"))
 
-from liveshape.save import save  # noqa: E402
-
 BATCH = torch.export.Dim("N", min=1, max=1 << 20)
 TURN_SECONDS = 3e-3
 
 
 def compile_case(module, example, folder):
+    if (folder / "model.live").exists():
+        return folder / "model.live"
     shapes = tuple({0: BATCH} for _ in example)
     if isinstance(module, Apply):
         shapes = (shapes,)
+    from liveshape.save import save
+
     ep = torch.export.export(module, tuple(example), dynamic_shapes=shapes)
     save(ep, folder / "model.pt2")
     subprocess.run(
@@ -111,6 +114,7 @@ def main():
     parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument("--cpu-time", action="store_true")
+    parser.add_argument("--artifacts", type=Path, help="where compiled models are kept")
     parser.add_argument("--json", help="write the rows to this file")
     args = parser.parse_args()
     options = ["--cpu-time"] if args.cpu_time else []
@@ -129,7 +133,9 @@ def main():
         if args.only not in name:
             continue
         with tempfile.TemporaryDirectory() as folder:
-            live = compile_case(module.eval(), make(3), Path(folder))
+            kept = args.artifacts / str(index) if args.artifacts else Path(folder)
+            kept.mkdir(parents=True, exist_ok=True)
+            live = compile_case(module.eval(), make(3), kept)
             for threads, (ours, theirs) in sides.items():
                 for n in sizes:
                     kb = sum(t.numel() * t.element_size() for t in make(n)) / 1024
