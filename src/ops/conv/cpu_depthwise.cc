@@ -93,17 +93,27 @@ void Plane3x3(Taps taps, int64_t line, int64_t rows, int64_t width, float* to) {
 // The same straight from rows that lie dense in memory, where one pixel is padded on the left: laying them out costs more
 // than the taps do. Lanes that would read beside the row are shifted in as zeros.
 template <int kBy>  // 1: up, a zero comes first; -1: down, it comes last
+struct Shift {
+  alignas(64) int32_t from[kPixelLanes] = {};
+  alignas(64) int32_t keep[kPixelLanes] = {};
+  constexpr Shift() {
+    for (int i = 0; i < kPixelLanes; ++i) {
+      const bool inside = i >= kBy && i - kBy < kPixelLanes;
+      from[i] = inside ? i - kBy : 0;
+      keep[i] = inside ? -1 : 0;
+    }
+  }
+};
+// Tables, not made where they are used: a vector read right after its lanes were written one by one stalls.
+template <int kBy>
+constexpr Shift<kBy> kShift;
+
+template <int kBy>
 HWY_INLINE hn::Vec<Lane> ShiftLanes(hn::Vec<Lane> v) {
   const Lane d;
-  HWY_ALIGN int32_t from[kPixelLanes];
-  HWY_ALIGN float keep[kPixelLanes];
-  for (int i = 0; i < kPixelLanes; ++i) {
-    const bool inside = i - kBy >= 0 && i - kBy < kPixelLanes;
-    from[i] = inside ? i - kBy : 0;
-    keep[i] = inside ? 1.0f : 0.0f;
-  }
-  const auto moved = hn::TableLookupLanes(v, hn::SetTableIndices(d, from));
-  return hn::IfThenElseZero(hn::Gt(hn::Load(d, keep), hn::Zero(d)), moved);
+  const hn::RebindToSigned<Lane> di;
+  const auto moved = hn::TableLookupLanes(v, hn::SetTableIndices(d, kShift<kBy>.from));
+  return hn::And(moved, hn::BitCast(d, hn::Load(di, kShift<kBy>.keep)));
 }
 
 // What the taps of a row see for the pixels [at, at + lanes).
