@@ -131,7 +131,7 @@ class BlockOfRows {
       args.b = key_panels_ + n * depth_;
       args.c = scores_ + begin * score_stride_ + n;
       args.next = args.b;
-      kPackedMicro[height - 1](args);
+      kPackedMicro<1>[height - 1](args);
     }
 
     const float* weights[kMaxRows];

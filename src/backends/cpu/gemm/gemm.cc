@@ -216,8 +216,11 @@ void Block(const GemmCall& call, const GemmTask& task) {
   for (int64_t k0 = 0; k0 == 0 || k0 < call.k; k0 += kBlockK) {
     const int64_t k = std::min(kBlockK, call.k - k0);
     PackTiles(call, task, tiles, k0, k, packed_a);
-    for (int64_t panel = task.panel_begin; panel < task.panel_end; ++panel) {
-      const bool direct = f32 && panel * 16 + 16 <= call.n;
+    for (int64_t panel = task.panel_begin, panels; panel < task.panel_end; panel += panels) {
+      const bool several =
+          f32 && panel + kBlockPanels <= task.panel_end && (panel + kBlockPanels) * 16 <= call.n;
+      panels = several ? kBlockPanels : 1;
+      const bool direct = f32 && (panel + panels) * 16 <= call.n;
       MicroArgs args = {};
       args.k = k;
       args.accumulate = k0 > 0;
@@ -227,22 +230,26 @@ void Block(const GemmCall& call, const GemmTask& task) {
                         : tile + (panel - task.panel_begin) * rows * 16;
       if (call.b.f32_panels()) {
         args.b = reinterpret_cast<const float*>(task.b) + (panel * call.k + k0) * 16;
+        args.b_panel = call.k * 16;
       } else {
-        PackBlock(call, task.b, panel, k0, k, packed_b);
+        for (int64_t p = 0; p < panels; ++p)
+          PackBlock(call, task.b, panel + p, k0, k, packed_b + p * k * 16);
         args.b = packed_b;
+        args.b_panel = k * 16;
       }
-      HWY_ALIGN float bias[16];
+      HWY_ALIGN float bias[kBlockPanels * 16];
       if (call.bias != nullptr && k0 + kBlockK >= call.k) {
-        LoadBias(call, panel * 16, 16, bias);
+        LoadBias(call, panel * 16, panels * 16, bias);
         args.bias = bias;
       }
       // While the first tile works, the next panel's block comes.
       args.next = args.b == packed_b ? args.b : static_cast<const float*>(args.b) + call.k * 16;
+      const auto& micro = several ? kPackedMicro<kBlockPanels> : kPackedMicro<1>;
       for (int64_t t = 0; t < tiles.count; ++t) {
         if (t == 1) args.next = args.b;
         args.packed = packed_a + tiles.Begin(t) * k;
         args.c = c + tiles.Begin(t) * args.ldc;
-        kPackedMicro[tiles.Height(t) - 1](args);
+        micro[tiles.Height(t) - 1](args);
       }
       if (!direct && k0 + kBlockK >= call.k) {
         StoreTile(call, task.c, task.row_begin, rows, panel * 16,

@@ -151,16 +151,20 @@ void Micro(const MicroArgs& args) {
   }
 }
 
-// [rows - 1]: the kernel for that many rows. kWide: on WidePanels(rows) panels at once, else on one.
-template <bool kPacked, typename TB, bool kStridedB, bool kWide, int... kIndex>
+// [rows - 1]: the kernel for that many rows on kPanels panels; 0: on WidePanels(rows).
+template <bool kPacked, typename TB, bool kStridedB, int kPanels, int... kIndex>
 constexpr std::array<MicroKernel, kMaxRows> MicroTable(std::integer_sequence<int, kIndex...>) {
-  return {&Micro < kIndex + 1, kWide ? WidePanels<TB>(kIndex + 1) : 1, kPacked, TB,
-          kStridedB > ...};
+  return {&Micro<kIndex + 1, (kPanels == 0 ? WidePanels<TB>(kIndex + 1) : kPanels), kPacked, TB,
+                 kStridedB>...};
 }
 using RowCounts = std::make_integer_sequence<int, kMaxRows>;
-constexpr auto kPackedMicro = MicroTable<true, float, false, false>(RowCounts());
+// Blocks of packed A go over so many panels at once: with one, AVX-512 loads as often as it multiplies, and it has the
+// registers for two.
+constexpr int kBlockPanels = HWY_TARGET == HWY_AVX3 ? 2 : 1;
+template <int kPanels>
+constexpr auto kPackedMicro = MicroTable<true, float, false, kPanels>(RowCounts());
 template <typename TB, bool kStridedB, bool kWide>
-constexpr auto kRowsMicro = MicroTable<false, TB, kStridedB, kWide>(RowCounts());
+constexpr auto kRowsMicro = MicroTable<false, TB, kStridedB, kWide ? 0 : 1>(RowCounts());
 
 // Rows split into tiles as even as can be, so that 7 rows cost 4 + 3 and not 6 + 1.
 struct RowTiles {
