@@ -40,7 +40,7 @@ Status Run(const KernelArgs& args) {
 }
 
 Result<std::unique_ptr<Prepared>> Prepare(const ir::Graph& graph, const ir::Node& node) {
-  LS_RETURN_IF_ERROR(CheckRank(graph, node.outputs[0]));
+  LS_RETURN_IF_ERROR(CheckRank(graph, node.inputs[0]));
   auto axis = std::make_unique<Axis>();
   axis->dim = static_cast<int>(node.Int("dim"));
   return std::unique_ptr<Prepared>(std::move(axis));
