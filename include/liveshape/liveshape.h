@@ -122,7 +122,9 @@ struct WebGpuOptions {
   std::string adapter =
       {};                // by position or part of its name; empty: LIVESHAPE_ADAPTER, or the best
   bool profile = false;  // asks the device for timestamps; SessionOptions::profile reads them
-  bool smallest_limits = false;  // what WebGPU promises everywhere, for tests
+  // A smaller device than the adapter is, for tests: "smallest" (what WebGPU promises everywhere), "binding_bytes=65536",
+  // ... (docs/webgpu.md); empty: LIVESHAPE_WEBGPU_LIMITS, or all that the adapter has.
+  std::string limits = {};
 };
 BackendPtr MakeWebGpuBackend(const WebGpuOptions& options = {});
 
@@ -192,6 +194,15 @@ class Session {
   const TensorRef& output(size_t i) const;  // of the last run; dims are live after Bind already...
   bool output_known_at_bind(size_t i) const;  // ... unless its size comes from data: after Run then
   std::span<const int64_t> symbol_values() const;  // the bound shape
+
+  // On a backend with memory of its own (WebGPU) tensors may stay there between runs; elsewhere kUnsupported.
+  //   session->KeepOutput(0);       // not brought back after a run: output(0).data is null, ReadOutput fetches it
+  //   session->FeedInput(1, 0);     // every run ends by putting output 0 where input 1 is read
+  //   inputs[1].data = nullptr;     // only dims: the input is what it was given or fed last, which had these dims
+  // Not for integers and inputs that are read on the host before the first kernel (host values).
+  Status KeepOutput(size_t output, bool keep = true);
+  Status FeedInput(size_t input, size_t output);
+  Status ReadOutput(size_t output, std::span<std::byte> destination) const;
 
   // States: what the graph keeps between runs.
   std::vector<std::string> state_names() const;

@@ -94,8 +94,9 @@ Result<BackendPtr> MakeBackend(const DelegateOptions& options) {
   if (options.threads < 0 || options.threads > 1024)
     return InvalidArgument("threads = {}: 0 (one per core) to 1024", options.threads);
   if (options.backend == "cpu") return MakeCpuBackend({.threads = options.threads});
+  if (options.backend == "webgpu") return MakeWebGpuBackend();
   if (options.backend == "null") return MakeNullBackend();
-  return Unsupported("no backend `{}`: this build has cpu and null", options.backend);
+  return Unsupported("no backend `{}`: there are cpu, webgpu and null", options.backend);
 }
 
 }  // namespace

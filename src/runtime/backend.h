@@ -5,7 +5,8 @@
 //
 // A backend may keep arena, states and inputs in memory of its own (a device). Then the addresses in
 // RunContext::bases are where it takes inputs from and brings outputs to, and the states that the host reads
-// (Graph::host_values); states move when the session asks (FetchState, StoreState).
+// (Graph::host_values); states move when the session asks (FetchState, StoreState). An input whose address is null
+// stays as it is there; outputs come back unless they are kept (KeepOutput).
 #pragma once
 
 #include <atomic>
@@ -48,6 +49,11 @@ class Backend {
   // Of a backend with memory of its own; elsewhere states and arena are the host's, and nothing is to do.
   virtual Status FetchState(size_t state, std::byte* host) { return {}; }
   virtual Status StoreState(size_t state, const std::byte* host) { return {}; }  // null: zeros
+  virtual bool holds_tensors() const { return false; }
+  // See Session::KeepOutput and what follows there; the session has checked the arguments.
+  virtual void KeepOutput(size_t output, bool keep) {}
+  virtual void FeedInput(size_t input, size_t output) {}
+  virtual Status FetchOutput(size_t output, std::byte* host) { return {}; }
   // Tests fill the arena before a run, so that a stale read shows; `host` is the arena as it shall be.
   virtual Status StoreArena(std::span<const std::byte> host) { return {}; }
   // Buffers, pipelines and the like made so far: one more after load is a rebuild (X1).

@@ -9,6 +9,7 @@
 #include "runtime/backend.h"
 #include "runtime/binding.h"
 #include "runtime/memory.h"
+#include "runtime/resident.h"
 
 namespace liveshape {
 namespace {
@@ -28,6 +29,10 @@ struct Session::Impl {
   Binding binding;
   SessionMemory memory;
   std::vector<TensorRef> outputs;
+  ResidentInputs resident;
+  struct Feed { size_t input, output; };
+  std::vector<Feed> feeds;
+  std::vector<bool> kept;  // outputs that are not brought back
   std::vector<std::vector<size_t>>
       unknown_dims;  // of each output: born from data that is not computed
   Stats stats;
@@ -51,6 +56,9 @@ struct Session::Impl {
   Status RunSteps(size_t begin, size_t end);
   void NoteStatesWritten(size_t end);
   Status InitialStates();
+  void PrepareResident();
+  Status CheckOutput(size_t output) const;
+  void NoteResident(std::span<const TensorRef> inputs);
 };
 
 void DeleteBackend::operator()(Backend* backend) const { delete backend; }
@@ -90,6 +98,7 @@ Result<std::unique_ptr<Session>> Session::Create(std::shared_ptr<const Artifact>
       if (s.graph().table().StageOf(s.graph().type(planned.operand.value).dims[d]) > 1)
         s.unknown_dims.back().push_back(d);
   }
+  s.PrepareResident();
   s.stats.allocations_observed = AllocationsObserved();
   return session;
 }
@@ -156,7 +165,8 @@ void Session::Impl::SetOutputDims() {
     for (size_t d : unknown_dims[i]) outputs[i].dims[d] = kUnknownDim;
     outputs[i].data = operand.storage == plan::kNoStorage
                           ? const_cast<int64_t*>(&block[plan.outputs[i].scalar_at])
-                          : static_cast<void*>(memory.bases()[operand.storage]);
+                      : kept[i] ? nullptr
+                                : static_cast<void*>(memory.bases()[operand.storage]);
   }
 }
 
@@ -247,9 +257,10 @@ Status Session::Impl::Run(std::span<const TensorRef> inputs, std::span<TensorRef
   if (!caller.empty() && caller.size() != outputs.size())
     return InvalidArgument("run: {} outputs given, the model has {}", caller.size(),
                            outputs.size());
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (inputs[i].data == nullptr && inputs[i].bytes() != 0)
-      return InvalidArgument("run: input {} has no data", i);
+  for (size_t i = 0; i < caller.size(); ++i)
+    if (kept[i] && caller[i].data)
+      return InvalidArgument("run: output {} stays on the device; ReadOutput fetches it", i);
+  LS_RETURN_IF_ERROR(resident.Check(inputs));
   LS_RETURN_IF_ERROR(Bind(inputs));
   if (options.poison != Poison::kNone) {
     AllocationPause pause;
@@ -283,7 +294,9 @@ Status Session::Impl::Run(std::span<const TensorRef> inputs, std::span<TensorRef
     out.data = given == nullptr ? outputs[i].data : given;
     if (out.data != made) std::memcpy(out.data, made, outputs[i].bytes());
   }
+  if (!status.ok()) resident.Forget();
   LS_RETURN_IF_ERROR(std::move(status));
+  NoteResident(inputs);
   Inject("rebuild");
   Inject("move");
   stats.last_run_ms = MicrosSince(start) / 1000;
@@ -311,6 +324,73 @@ Status Session::BindSymbols(std::span<const int64_t> values) {
 Status Session::Run(std::span<const TensorRef> inputs) { return impl_->Run(inputs, {}); }
 Status Session::Run(std::span<const TensorRef> inputs, std::span<TensorRef> outputs) {
   return impl_->Run(inputs, outputs);
+}
+
+void Session::Impl::PrepareResident() {
+  std::vector<int> ranks;
+  for (const ir::Input& input : graph().inputs) {
+    const bool tensor = plan.input_storage[ranks.size()] != plan::kNoStorage;
+    ranks.push_back(tensor ? static_cast<int>(graph().type(input.value).dims.size()) : -1);
+  }
+  for (const ir::HostValue& host : graph().host_values)
+    if (host.source == ir::Origin::kInput) ranks[host.index] = -1;
+  if (!backend->holds_tensors()) std::fill(ranks.begin(), ranks.end(), -1);
+  resident.Prepare(ranks);
+  kept.resize(outputs.size());
+}
+
+void Session::Impl::NoteResident(std::span<const TensorRef> inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].data) resident.Hold(i, inputs[i].dims);
+  for (const Feed& feed : feeds) resident.Hold(feed.input, outputs[feed.output].dims);
+}
+
+Status Session::Impl::CheckOutput(size_t output) const {
+  if (!backend->holds_tensors())
+    return Unsupported("the {} backend computes in the host's memory: nothing stays elsewhere",
+                       backend->name());
+  if (output >= outputs.size() || plan.outputs[output].operand.storage == plan::kNoStorage)
+    return InvalidArgument("output {}: the model has {}, integers do not stay", output,
+                           outputs.size());
+  return {};
+}
+
+Status Session::KeepOutput(size_t output, bool keep) {
+  LS_RETURN_IF_ERROR(impl_->CheckOutput(output));
+  impl_->kept[output] = keep;
+  impl_->backend->KeepOutput(output, keep);
+  if (impl_->binding.bound()) impl_->SetOutputDims();
+  return {};
+}
+
+Status Session::FeedInput(size_t input, size_t output) {
+  LS_RETURN_IF_ERROR(impl_->CheckOutput(output));
+  if (input >= impl_->graph().inputs.size() || !impl_->resident.CanHold(input))
+    return InvalidArgument("input {}: not a tensor that only kernels read", input);
+  const ir::TensorType& to = impl_->graph().type(impl_->graph().inputs[input].value);
+  const TensorRef& from = impl_->outputs[output];
+  if (to.dtype != from.dtype || to.dims.size() != from.dims.size())
+    return InvalidArgument("input {} is {}, output {} is {} of rank {}", input, ir::ToString(to),
+                           output, Name(from.dtype), from.dims.size());
+  for (const Impl::Feed& feed : impl_->feeds)
+    if (feed.input == input)
+      return InvalidArgument("input {} is fed by output {} already", input, feed.output);
+  impl_->feeds.push_back({input, output});
+  impl_->backend->FeedInput(input, output);
+  return {};
+}
+
+Status Session::ReadOutput(size_t output, std::span<std::byte> destination) const {
+  if (output >= impl_->outputs.size() || impl_->stats.runs == 0)
+    return InvalidArgument("output {}: the model has {}, after a run", output,
+                           impl_->outputs.size());
+  const TensorRef& out = impl_->outputs[output];
+  if (destination.size() != out.bytes())
+    return InvalidArgument("output {} has {} bytes, {} given", output, out.bytes(),
+                           destination.size());
+  if (impl_->kept[output]) return impl_->backend->FetchOutput(output, destination.data());
+  if (!destination.empty()) std::memcpy(destination.data(), out.data, destination.size());
+  return {};
 }
 
 size_t Session::output_count() const { return impl_->outputs.size(); }

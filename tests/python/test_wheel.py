@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -105,6 +106,31 @@ except ModuleNotFoundError as error:
         "bind: input 0 `tokens` dim 1 is 128: symbol `S` would be 128, above its bound 127",
         "No module named 'torch'",
     ]
+
+
+def test_webgpu_needs_only_the_package_that_its_extra_names(installed, tmp_path):
+    """`liveshape[webgpu]` puts `wgpu` beside us; here, as without a network, its library alone."""
+    pin = re.search(r"^version=(\S+)", (ROOT / "scripts/webgpu.sh").read_text(), re.M)[1]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert project["project"]["optional-dependencies"]["webgpu"] == [f"wgpu=={pin}"]
+    assert f"wgpu=={pin}" in project["build-system"]["requires"]
+    (site,) = installed.parent.glob("lib/python*/site-packages")
+    resources = site / "wgpu" / "resources"
+    where = outside(tmp_path, installed)
+    done = subprocess.run(["liveshape", "devices"], capture_output=True, text=True, **where)
+    assert done.returncode == 2 and "liveshape[webgpu]" in done.stderr
+    resources.mkdir(parents=True)
+    for library in (ROOT / "build/deps/wgpu").glob("libwgpu_native*"):
+        (resources / library.name).symlink_to(library)
+    assert "vulkan" in run("liveshape", "devices", **where)
+    run("liveshape", "compile", DEMO / "demo.pt2", "-o", "demo.live", **where)
+    code = """
+import liveshape, numpy as np
+tokens = np.arange(10).reshape(2, 5)
+there, here = (liveshape.load("demo.live", backend=b)(tokens, 0) for b in ("webgpu", "cpu"))
+assert there.shape == here.shape and np.abs(there - here).max() < 1e-3
+"""
+    run("python", "-c", code, **where)
 
 
 def test_torch_compile_finds_the_backend_by_its_name(installed, tmp_path):

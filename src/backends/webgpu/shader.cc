@@ -1,7 +1,6 @@
 #include "backends/webgpu/shader.h"
 
-#include <algorithm>
-
+#include "backends/webgpu/bindings.h"
 #include "backends/webgpu/wgsl.h"
 
 namespace liveshape::webgpu {
@@ -9,54 +8,42 @@ namespace {
 
 constexpr uint32_t kMapWorkgroup = 64;
 
-// How elements of a dtype lie in words. {0} and {1} stand around the index of a word: an array, or an atomic load.
+// How elements of a dtype lie in words.
 struct Packing {
   const char* word;    // of the binding's array
   uint32_t per_word;   // elements; 1 also where an element is two words
-  const char* read;    // of element `i`
+  const char* at;      // the word that holds element `i`
+  const char* read;    // of the element from its word {}
   const char* encode;  // of a value `v` as the low bits of a word; null: stored as it is
   uint32_t bits() const { return 32 / per_word; }
 };
 
 Packing PackingOf(DType dtype) {
   switch (dtype) {
-    case DType::kF32: return {"f32", 1, "{0}[i]{1}", nullptr};
-    case DType::kI32: return {"i32", 1, "{0}[i]{1}", nullptr};
-    case DType::kI64: return {"vec2<u32>", 1, "{0}[i]{1}", nullptr};
+    case DType::kF32: return {"f32", 1, "i", "{}", nullptr};
+    case DType::kI32: return {"i32", 1, "i", "{}", nullptr};
+    case DType::kI64: return {"vec2<u32>", 1, "i", "{}", nullptr};
     case DType::kF16:
-      return {"u32", 2, "unpack2x16float({0}[i / 2u]{1} >> (16u * (i % 2u))).x",
+      return {"u32", 2, "i / 2u", "unpack2x16float({} >> (16u * (i % 2u))).x",
               "pack2x16float(vec2<f32>(v, 0.0))"};
     case DType::kBF16:
-      return {"u32", 2, "bitcast<f32>(({0}[i / 2u]{1} >> (16u * (i % 2u))) << 16u)",
-              "bf16_bits(v)"};
+      return {"u32", 2, "i / 2u", "bitcast<f32>(({} >> (16u * (i % 2u))) << 16u)", "bf16_bits(v)"};
     case DType::kI16:
-      return {"u32", 2, "extractBits(bitcast<i32>({0}[i / 2u]{1}), 16u * (i % 2u), 16u)",
+      return {"u32", 2, "i / 2u", "extractBits(bitcast<i32>({}), 16u * (i % 2u), 16u)",
               "bitcast<u32>(v)"};
     case DType::kI8:
-      return {"u32", 4, "extractBits(bitcast<i32>({0}[i / 4u]{1}), 8u * (i % 4u), 8u)",
+      return {"u32", 4, "i / 4u", "extractBits(bitcast<i32>({}), 8u * (i % 4u), 8u)",
               "bitcast<u32>(v)"};
     case DType::kU8:
-      return {"u32", 4, "i32(extractBits({0}[i / 4u]{1}, 8u * (i % 4u), 8u))", "bitcast<u32>(v)"};
+      return {"u32", 4, "i / 4u", "i32(extractBits({}, 8u * (i % 4u), 8u))", "bitcast<u32>(v)"};
     default:
-      return {"u32", 4, "(extractBits({0}[i / 4u]{1}, 8u * (i % 4u), 8u) != 0u)",
+      return {"u32", 4, "i / 4u", "(extractBits({}, 8u * (i % 4u), 8u) != 0u)",
               "select(0u, 1u, v)"};
   }
 }
 
-std::string Read(const Packing& packing, const std::string& buffer, bool atomic) {
-  return fmt::format(fmt::runtime(packing.read), atomic ? "atomicLoad(&" + buffer : buffer,
-                     atomic ? ")" : "");
-}
-
-// Outputs that the body writes element by element although several lie in a word: their words are atomic, so that
-// invocations that write parts of one do not lose each other's. Other operands in such a storage are read so too.
-std::vector<plan::StorageId> AtomicStorages(const Lowering& l, const Dispatch& dispatch) {
-  std::vector<plan::StorageId> found;
-  for (size_t k = 0; k < l.step.outputs.size(); ++k)
-    if (PackingOf(l.out(k).dtype).per_word > 1 &&
-        dispatch.body.find(fmt::format("set_out{}(", k)) != std::string::npos)
-      found.push_back(l.out(k).storage);
-  return found;
+std::string Read(const Packing& packing, const Bindings& bindings, size_t array) {
+  return fmt::format(fmt::runtime(packing.read), bindings.Load(array, packing.at));
 }
 
 // A quantised constant is read by words, whatever dtype it stands for.
@@ -187,81 +174,107 @@ Dispatch MakeMap(const Lowering& l, std::string body, std::vector<Param> params)
   return d;
 }
 
-Result<Shader> MakeShader(const Lowering& l, const Dispatch& dispatch) {
+namespace {
+
+// `in<k>(i)`, and in<k>_word(i) or in<k>_vec4(i) where the body asks for words as they lie.
+void AddInput(const Lowering& l, const Dispatch& dispatch, size_t k, Bindings& bindings,
+              std::string& accessors) {
+  const plan::Operand& operand = l.in(k);
+  const auto asks_for = [&](const char* accessor) {
+    return dispatch.body.find(fmt::format("in{}_{}(", k, accessor)) != std::string::npos;
+  };
+  if (asks_for("vec4")) {
+    const size_t array = bindings.Add(operand.storage, "vec4<u32>");
+    accessors += fmt::format("fn in{}_vec4(i: u32) -> vec4<u32> {{ return {}; }}\n", k,
+                             bindings.Load(array, "i"));
+    return;
+  }
+  const size_t array = bindings.Add(operand.storage, WordType(l, operand.storage));
+  const bool quantised = IsQuantised(l, operand.storage);
+  if (quantised || asks_for("word"))
+    accessors +=
+        fmt::format("fn in{}_word(i: u32) -> u32 {{ return {}; }}\n", k, bindings.Load(array, "i"));
+  if (!quantised)
+    accessors +=
+        fmt::format("fn in{}(i: u32) -> {} {{ return {}; }}\n", k, ValueType(operand.dtype),
+                    Read(PackingOf(operand.dtype), bindings, array));
+}
+
+void AddOutput(const Lowering& l, size_t k, Bindings& bindings, size_t array, bool atomic,
+               std::string& accessors) {
+  const char* type = ValueType(l.out(k).dtype);
+  const Packing packing = PackingOf(l.out(k).dtype);
+  if (packing.encode)
+    accessors +=
+        fmt::format("fn encode_out{0}(v: {1}) -> u32 {{ return {2}; }}\n", k, type, packing.encode);
+  if (packing.encode && !atomic) {
+    accessors += fmt::format("fn set_out{}_word(i: u32, v: u32) {{ {} }}\n", k,
+                             bindings.Store(array, "i", "v"));
+    return;
+  }
+  accessors += fmt::format("fn out{}(i: u32) -> {} {{ return {}; }}\n", k, type,
+                           Read(packing, bindings, array));
+  if (!atomic) {
+    accessors += fmt::format("fn set_out{}(i: u32, v: {}) {{ {} }}\n", k, type,
+                             bindings.Store(array, "i", "v"));
+    return;
+  }
+  const uint32_t mask = (1u << packing.bits()) - 1;
+  accessors +=
+      fmt::format("fn set_out{}(i: u32, v: {}) {{\n  let shift = {}u * (i % {}u);\n  {}\n}}\n", k,
+                  type, packing.bits(), packing.per_word,
+                  bindings.Change(array, packing.at, fmt::format("~({}u << shift)", mask),
+                                  fmt::format("(encode_out{}(v) & {}u) << shift", k, mask)));
+}
+
+}  // namespace
+
+Result<Shader> MakeShader(const Lowering& l, const Dispatch& dispatch, const DeviceMemory& memory) {
   Shader shader;
   shader.fails = !dispatch.failure.empty();
-  const std::vector<plan::StorageId> atomics = AtomicStorages(l, dispatch);
-  const auto is_atomic = [&](plan::StorageId storage) {
-    return std::find(atomics.begin(), atomics.end(), storage) != atomics.end();
-  };
-  const auto binding = [&](plan::StorageId storage) {
-    auto& list = shader.storages;
-    auto found = std::find(list.begin(), list.end(), storage);
-    if (found == list.end()) found = list.insert(list.end(), storage);
-    return fmt::format("buffer{}", found - list.begin());
-  };
-  std::string accessors;
-  for (size_t k = 0; k < l.step.inputs.size(); ++k) {
-    if (!l.has(k) || dispatch.body.find(fmt::format("in{}", k)) == std::string::npos) continue;
-    const plan::Operand& operand = l.in(k);
-    const char* type = ValueType(operand.dtype);
-    if (type == nullptr) return NoSuchType(operand.dtype);
-    const std::string buffer = binding(operand.storage);
-    const Packing packing = PackingOf(operand.dtype);
-    const bool words = IsQuantised(l, operand.storage);
-    accessors += words ? fmt::format("fn in{}_word(i: u32) -> u32 {{ return {}[i]; }}\n", k, buffer)
-                       : fmt::format("fn in{}(i: u32) -> {} {{ return {}; }}\n", k, type,
-                                     Read(packing, buffer, is_atomic(operand.storage)));
-  }
+  Bindings bindings(memory);
+  std::vector<size_t> outputs;
+  std::vector<bool> atomic;
+  for (const auto* operands : {&l.step.inputs, &l.step.outputs})
+    for (const plan::Operand& operand : *operands)
+      if (operand.storage != plan::kNoStorage && ValueType(operand.dtype) == nullptr)
+        return NoSuchType(operand.dtype);
+  // An output that the body writes element by element although several lie in a word: its words are atomic, so that
+  // invocations that write parts of one do not lose each other's. What else lies in that storage is read so too.
   for (size_t k = 0; k < l.step.outputs.size(); ++k) {
-    const plan::Operand& operand = l.out(k);
-    const char* type = ValueType(operand.dtype);
-    if (type == nullptr) return NoSuchType(operand.dtype);
-    const std::string buffer = binding(operand.storage);
-    const Packing packing = PackingOf(operand.dtype);
-    if (packing.encode == nullptr)
-      accessors += fmt::format(
-          "fn out{0}(i: u32) -> {1} {{ return {2}[i]; }}\n"
-          "fn set_out{0}(i: u32, v: {1}) {{ {2}[i] = v; }}\n",
-          k, type, buffer);
-    else
-      accessors += fmt::format("fn encode_out{0}(v: {1}) -> u32 {{ return {2}; }}\n", k, type,
-                               packing.encode);
-    if (packing.encode && !is_atomic(operand.storage))
-      accessors += fmt::format("fn set_out{0}_word(i: u32, v: u32) {{ {1}[i] = v; }}\n", k, buffer);
-    else if (packing.encode)
-      accessors += fmt::format(
-          "fn out{0}(i: u32) -> {1} {{ return {2}; }}\n"
-          "fn set_out{0}(i: u32, v: {1}) {{\n"
-          "  let shift = {3}u * (i % {4}u);\n"
-          "  atomicAnd(&{5}[i / {4}u], ~({6}u << shift));\n"
-          "  atomicOr(&{5}[i / {4}u], (encode_out{0}(v) & {6}u) << shift);\n}}\n",
-          k, type, Read(packing, buffer, true), packing.bits(), packing.per_word, buffer,
-          (1u << packing.bits()) - 1);
+    outputs.push_back(bindings.Add(l.out(k).storage, WordType(l, l.out(k).storage)));
+    atomic.push_back(PackingOf(l.out(k).dtype).per_word > 1 &&
+                     dispatch.body.find(fmt::format("set_out{}(", k)) != std::string::npos);
+    if (atomic[k]) bindings.MakeAtomic(outputs[k]);
   }
+  std::string accessors;
+  for (size_t k = 0; k < l.step.inputs.size(); ++k)
+    if (l.has(k) && dispatch.body.find(fmt::format("in{}", k)) != std::string::npos)
+      AddInput(l, dispatch, k, bindings, accessors);
+  for (size_t k = 0; k < outputs.size(); ++k)
+    AddOutput(l, k, bindings, outputs[k], atomic[k], accessors);
   if (l.step.scratch != plan::kNoStorage) {
-    const std::string buffer = binding(l.step.scratch);
+    const size_t array = bindings.Add(l.step.scratch, "u32");
+    const std::string load = bindings.Load(array, "i");
     accessors += fmt::format(
-        "fn scratch_word(i: u32) -> u32 {{ return {0}[i]; }}\n"
-        "fn set_scratch_word(i: u32, v: u32) {{ {0}[i] = v; }}\n"
-        "fn scratch(i: u32) -> f32 {{ return bitcast<f32>({0}[i]); }}\n"
-        "fn set_scratch(i: u32, v: f32) {{ {0}[i] = bitcast<u32>(v); }}\n",
-        buffer);
+        "fn scratch_word(i: u32) -> u32 {{ return {0}; }}\n"
+        "fn set_scratch_word(i: u32, v: u32) {{ {1} }}\n"
+        "fn scratch(i: u32) -> f32 {{ return bitcast<f32>({0}); }}\n"
+        "fn set_scratch(i: u32, v: f32) {{ {2} }}\n",
+        load, bindings.Store(array, "i", "v"), bindings.Store(array, "i", "bitcast<u32>(v)"));
   }
-  const size_t buffers = shader.storages.size() + (shader.fails ? 1 : 0);
-  if (buffers > l.limits.storage_buffers)
-    return Unsupported("{} buffers in one dispatch, this device binds {}", buffers,
-                       l.limits.storage_buffers);
-  shader.wgsl = ParamStruct(dispatch.params);
-  for (size_t b = 0; b < shader.storages.size(); ++b)
-    shader.wgsl += fmt::format(
-        "@group(0) @binding({}) var<storage, read_write> buffer{}: array<{}>;\n", b + 1, b,
-        is_atomic(shader.storages[b]) ? "atomic<u32>" : WordType(l, shader.storages[b]));
+  shader.ranges = bindings.Ranges();
+  if (shader.fails) shader.ranges.push_back(memory.error_word());
+  if (shader.ranges.size() > l.limits.storage_buffers)
+    return Unsupported(
+        "{} buffers in one dispatch, this device binds {} (tensors above {} bytes take several)",
+        shader.ranges.size(), l.limits.storage_buffers, l.limits.binding_bytes);
+  shader.wgsl = ParamStruct(dispatch.params) + bindings.Declare();
   if (shader.fails)
     shader.wgsl += fmt::format(
         "@group(0) @binding({}) var<storage, read_write> failed: array<atomic<u32>>;\n"
         "fn fail() {{ atomicMax(&failed[0], p.step_number); }}\n",
-        shader.storages.size() + 1);
+        shader.ranges.size());
   shader.wgsl += wgsl::kPrelude;
   if (dispatch.body.find("i64_") != std::string::npos) shader.wgsl += wgsl::kI64;
   if (dispatch.body.find("row_") != std::string::npos) shader.wgsl += wgsl::kRows;

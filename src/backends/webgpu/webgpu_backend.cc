@@ -1,8 +1,10 @@
 // The WebGPU backend's machinery: memory on the device, one dispatch list, one submit a run. It knows no op by
 // name; which kernel serves which op is in table.cc. docs/webgpu.md has the picture.
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 
+#include "backends/webgpu/device/limits.h"
 #include "backends/webgpu/memory.h"
 #include "backends/webgpu/numbers.h"
 #include "backends/webgpu/shader.h"
@@ -47,6 +49,15 @@ class WebGpuBackend : public Backend {
   Status FetchState(size_t state, std::byte* host) override { return memory_.Fetch(state, host); }
   Status StoreState(size_t state, const std::byte* host) override {
     return memory_.Store(state, host);
+  }
+  bool holds_tensors() const override { return true; }
+  void KeepOutput(size_t output, bool keep) override { memory_.KeepOutput(output, keep); }
+  void FeedInput(size_t input, size_t output) override {
+    memory_.FeedInput(plan_->input_storage[input], output);
+    commands_.reserve(dispatches_.size() + memory_.most_copies());
+  }
+  Status FetchOutput(size_t output, std::byte* host) override {
+    return memory_.FetchOutput(output, host);
   }
   Status StoreArena(std::span<const std::byte> host) override { return memory_.Poison(host); }
   uint64_t objects_made() const override;
@@ -102,11 +113,12 @@ Status WebGpuBackend::Load(const ir::Graph& graph, const plan::Plan& plan) {
         "load: {} makes a size of data, which the WebGPU backend cannot read back "
         "in the middle of a run",
         ir::Describe(graph.nodes[plan.births[0].node]));
-  LS_ASSIGN_OR_RETURN(
-      device_,
-      gpu::OpenDevice({.adapter = options_.adapter,
-                       .at_most = options_.smallest_limits ? gpu::kSmallestLimits : gpu::Limits{},
-                       .timestamps = options_.profile}));
+  const char* asked = std::getenv("LIVESHAPE_WEBGPU_LIMITS");
+  const std::string& limits = options_.limits.empty() && asked ? asked : options_.limits;
+  LS_ASSIGN_OR_RETURN(const gpu::Limits at_most, gpu::ParseLimits(limits));
+  LS_ASSIGN_OR_RETURN(device_, gpu::OpenDevice({.adapter = options_.adapter,
+                                                .at_most = at_most,
+                                                .timestamps = options_.profile}));
   numbers_.Begin(graph.table(), device_->limits().offset_alignment);
   LS_RETURN_IF_ERROR(memory_.Create(*device_, graph, plan, numbers_).Prefixed("load"));
   for (const plan::Step& step : plan.steps) {
@@ -121,7 +133,7 @@ Status WebGpuBackend::Load(const ir::Graph& graph, const plan::Plan& plan) {
     d.group = device_->CreateGroup(d.pipeline, d.ranges, d.label);
   }
   if (options_.profile) device_->CreateTimestamps(static_cast<uint32_t>(dispatches_.size()));
-  commands_.reserve(dispatches_.size() + plan.outputs.size() + graph.states.size() + 1);
+  commands_.reserve(dispatches_.size() + memory_.most_copies());
   encoded_.reserve(dispatches_.size());
   times_.resize(dispatches_.size());
   memory_.ClearError();
@@ -132,7 +144,7 @@ Status WebGpuBackend::LoadStep(const Lowering& l) {
   const WebGpuKernel& kernel = *FindKernel(l.node ? *l.node->op : ops::kCopy);
   LS_ASSIGN_OR_RETURN(const std::vector<Dispatch> dispatches, kernel.lower(l));
   for (const Dispatch& dispatch : dispatches) {
-    LS_ASSIGN_OR_RETURN(const webgpu::Shader shader, webgpu::MakeShader(l, dispatch));
+    LS_ASSIGN_OR_RETURN(const webgpu::Shader shader, webgpu::MakeShader(l, dispatch, memory_));
     // Folded into two dimensions, any count of 32 bits fits.
     if (l.table().Bounds(dispatch.groups).hi > INT32_MAX)
       return ResourceExhausted("{} workgroups at the bound", sym::ToString(dispatch.groups));
@@ -142,11 +154,8 @@ Status WebGpuBackend::LoadStep(const Lowering& l) {
     d.groups_at = numbers_.Slot(dispatch.groups);
     d.ranges.push_back(
         {{}, numbers_.AddParams(dispatch.params), webgpu::Numbers::BytesOf(dispatch.params)});
-    for (plan::StorageId storage : shader.storages) d.ranges.push_back(memory_.Range(storage));
-    if (shader.fails) {
-      d.ranges.push_back(memory_.error_word());
-      failures_[d.step] = dispatch.failure;
-    }
+    d.ranges.insert(d.ranges.end(), shader.ranges.begin(), shader.ranges.end());
+    if (shader.fails) failures_[d.step] = dispatch.failure;
     auto [pipeline, added] = pipelines_.try_emplace(shader.wgsl);
     if (added) {
       std::vector<gpu::Binding> bindings(d.ranges.size(), gpu::Binding::kStorage);

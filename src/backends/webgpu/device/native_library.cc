@@ -15,7 +15,18 @@ namespace {
 constexpr uint32_t kMajorVersion = 29;
 
 constexpr const char* kAdvice =
-    "scripts/webgpu.sh fetches it; `pip install wgpu` or LIVESHAPE_WGPU_LIBRARY=FILE give it too";
+    "scripts/webgpu.sh fetches it; `pip install liveshape[webgpu]` or LIVESHAPE_WGPU_LIBRARY=FILE "
+    "give it too";
+
+// Of a Python environment: the CLI is in its bin/, the package `wgpu` in lib/pythonX/site-packages.
+std::vector<std::filesystem::path> SitePackages(const std::filesystem::path& environment) {
+  std::vector<std::filesystem::path> found;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(environment / "lib", ignored))
+    if (entry.path().filename().string().starts_with("python"))
+      found.push_back(entry.path() / "site-packages");
+  return found;
+}
 
 std::vector<std::string> Candidates() {
   if (const char* given = std::getenv("LIVESHAPE_WGPU_LIBRARY"); given && *given) return {given};
@@ -23,12 +34,20 @@ std::vector<std::string> Candidates() {
   Dl_info here = {};
   if (dladdr(reinterpret_cast<void*>(&LoadLibrary), &here) && here.dli_fname) {
     std::error_code ignored;
-    const auto file = std::filesystem::canonical(here.dli_fname, ignored);
-    const auto above = file.parent_path().parent_path();
-    for (const char* folder : {"deps/wgpu", "wgpu/resources"})
-      for (const char* name : {"libwgpu_native-release.so", "libwgpu_native-release.dylib"})
-        if (const auto path = above / folder / name; std::filesystem::exists(path, ignored))
-          paths.push_back(path.string());
+    // We are build/release/liveshape, python/liveshape/_core.so, or one of these in site-packages, and may be a folder
+    // further down (executorch/): a few folders up there is the tree, or what pip has installed beside us.
+    auto above = std::filesystem::canonical(here.dli_fname, ignored).parent_path();
+    for (int level = 0; level < 3 && above.has_relative_path(); ++level) {
+      above = above.parent_path();
+      std::vector<std::filesystem::path> folders = {above / "deps/wgpu", above / "build/deps/wgpu",
+                                                    above / "wgpu/resources"};
+      if (level == 0)
+        for (const auto& site : SitePackages(above)) folders.push_back(site / "wgpu/resources");
+      for (const auto& folder : folders)
+        for (const char* name : {"libwgpu_native-release.so", "libwgpu_native-release.dylib"})
+          if (const auto path = folder / name; std::filesystem::exists(path, ignored))
+            paths.push_back(path.string());
+    }
   }
   paths.push_back("libwgpu_native.so");
   return paths;
