@@ -36,7 +36,7 @@ class NpuBackend : public Backend {
       ++first_kernel_[kernel.step + 1];
     }
     for (size_t s = 1; s < first_kernel_.size(); ++s) first_kernel_[s] += first_kernel_[s - 1];
-    bases_.resize(most_tensors);
+    tensors_.resize(most_tensors);
     shape_args_.resize(most_args);
     return {};
   }
@@ -62,8 +62,12 @@ class NpuBackend : public Backend {
  private:
   Status RunKernel(const RunContext& context, size_t index) {
     const npu::Kernel& kernel = model_.kernels[index];
-    for (size_t t = 0; t < kernel.tensors.size(); ++t)
-      bases_[t] = context.bases[kernel.tensors[t].storage];
+    for (size_t t = 0; t < kernel.tensors.size(); ++t) {
+      const npu::Tensor& tensor = kernel.tensors[t];
+      LS_ASSIGN_OR_RETURN(const int64_t bytes,
+                          tensor.bytes.table().Evaluate(tensor.bytes, context.block));
+      tensors_[t] = {context.bases[tensor.storage], static_cast<size_t>(bytes)};
+    }
     for (size_t a = 0; a < kernel.shape_args.size(); ++a) {
       const sym::Expr e = kernel.shape_args[a];
       LS_ASSIGN_OR_RETURN(shape_args_[a], e.table().Evaluate(e, context.block));
@@ -71,7 +75,7 @@ class NpuBackend : public Backend {
     const plan::Step& step = plan_->steps[kernel.step];
     return executor_->Run(kernel, walkers_[index],
                           std::span(shape_args_).first(kernel.shape_args.size()),
-                          std::span(bases_).first(kernel.tensors.size()),
+                          std::span(tensors_).first(kernel.tensors.size()),
                           context.block.subspan(step.params_at, step.param_count));
   }
 
@@ -81,7 +85,7 @@ class NpuBackend : public Backend {
   std::vector<npu::Walker> walkers_;
   std::vector<size_t> first_kernel_;  // by step
   std::unique_ptr<npu::Executor> executor_;
-  std::vector<std::byte*> bases_;
+  std::vector<std::span<std::byte>> tensors_;
   std::vector<int64_t> shape_args_;
 };
 

@@ -14,15 +14,7 @@ Status Lower(const Lowering& l, std::vector<Kernel>& kernels) {
   y.strides.assign(x.rank(), Expr());
   Expr stride = k.Int(y.element());
   for (size_t d = x.rank(); d-- > 0; stride = stride * x.dims[d]) y.strides[d] = stride;
-  Map map(k, {y, x}, {});
-  const uint32_t buffer = k.AddBuffer("x", map.BufferBytes(1));
-  map.ForEachTile([&](const MapTile& tile) {
-    k.Dispatch();
-    k.Load(x, k.At(buffer), tile.offset[1], tile.box[1]);
-    k.BarrierLoads();
-    k.Store(y, k.At(buffer), tile.offset[0], tile.box[0]);
-    k.BarrierTile();
-  });
+  LowerMove(k, y, x);
   return k.Finish(kernels);
 }
 

@@ -3,14 +3,6 @@
 #include <algorithm>
 
 namespace liveshape::npu {
-namespace {
-
-// Vector work is done in blocks of 128 KB: on a TPUv3 core blocks of 64 to 128 KB are best, 1 MB costs 14-20 %. Less
-// work is cut into smaller blocks, so that moving and computing can overlap.
-constexpr int64_t kBlockBytes = 128 << 10;
-constexpr int64_t kTilesWanted = 8;
-
-}  // namespace
 
 std::vector<Expr> MergeDims(KernelBuilder& k, std::span<const View> views, size_t count) {
   const std::vector<Expr>& dims = views[0].dims;
@@ -28,6 +20,18 @@ std::vector<Expr> MergeDims(KernelBuilder& k, std::span<const View> views, size_
     carried = k.Let("carried", sym::Select(dense, extent, k.Int(1)));
   }
   return extents;
+}
+
+void LowerMove(KernelBuilder& k, const View& to, const View& from) {
+  Map map(k, {to, from}, {});
+  const uint32_t buffer = k.AddBuffer("x", map.BufferBytes(1));
+  map.ForEachTile([&](const MapTile& tile) {
+    k.Dispatch();
+    k.Load(from, k.At(buffer), tile.offset[1], tile.box[1]);
+    k.BarrierLoads();
+    k.Store(to, k.At(buffer), tile.offset[0], tile.box[0]);
+    k.BarrierTile();
+  });
 }
 
 Map::Map(KernelBuilder& k, std::vector<View> operands, const Options& options)
@@ -85,7 +89,7 @@ void Map::Nest(size_t dim, MapTile tile, const std::function<void(const MapTile&
   if (dim == extents_.size()) {
     Expr inner = k_.Int(1);  // elements of a tile inside this dim
     for (size_t d = extents_.size(); d-- > 0;) {
-      if (!tile.live[d].is_int(1))
+      if (d + LS_TRACE_MAX_RANK >= extents_.size())  // the others advance one at a time
         for (size_t i = 0; i < operands_.size(); ++i)
           tile.box[i].insert(tile.box[i].begin(), {tile.live[d], operands_[i].strides[d],
                                                    inner * operands_[i].element()});

@@ -21,6 +21,9 @@ namespace liveshape::npu {
 // has the extent of all, and the others 1.
 std::vector<Expr> MergeDims(KernelBuilder& k, std::span<const View> views, size_t count);
 
+// `from` to `to`, which has its dims: DMA in and out.
+void LowerMove(KernelBuilder& k, const View& to, const View& from);
+
 struct MapTile {
   Expr elements;
   std::vector<Expr> start = {}, live = {};     // by dim of the walk, innermost last

@@ -158,9 +158,15 @@ class ProductLowering {
                 {{n.live, p_.bias->strides[0], k_.Int(p_.bias->element())}});
       });
     k_.BarrierLoads();
-    if (quantised()) k_.Compute(dequantise_, {k.live, n.live}, {k_.At(b_), k_.At(raw_)});
-    k_.Compute(multiply_, {k_.Int(1), m.live, k.live, n.live}, {k_.At(c_), k_.At(a_), k_.At(b_)},
-               {first});
+    const Expr some = sym::Lt(k_.Int(0), p_.k);
+    k_.If(some, [&] {
+      if (quantised()) k_.Compute(dequantise_, {k.live, n.live}, {k_.At(b_), k_.At(raw_)});
+      k_.Compute(multiply_, {k_.Int(1), m.live, k.live, n.live}, {k_.At(c_), k_.At(a_), k_.At(b_)},
+                 {first});
+    });
+    k_.If(sym::Not(some), [&] {  // nothing was loaded
+      k_.Compute(multiply_, {k_.Int(1), m.live, k_.Int(0), n.live}, {k_.At(c_)}, {k_.Int(1)});
+    });
     k_.If(last, [&] {
       if (p_.bias) k_.Compute(add_bias_, {m.live, n.live}, {k_.At(c_), k_.At(bias_)});
       if (rounds()) k_.Compute(round_, {m.live, n.live}, {k_.At(out_), k_.At(c_)});

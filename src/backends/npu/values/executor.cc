@@ -65,16 +65,16 @@ Executor::Executor(int64_t scratchpad_bytes)
       first_byte_(kMaxBuffers) {}
 
 Status Executor::Run(const Kernel& kernel, Walker& walker, std::span<const int64_t> shape_args,
-                     std::span<std::byte* const> bases, std::span<const int64_t> params) {
-  const ls_trace_sink sink = Begin(kernel, bases, params);
+                     std::span<const std::span<std::byte>> tensors, std::span<const int64_t> params) {
+  const ls_trace_sink sink = Begin(kernel, tensors, params);
   return End(walker.Walk(shape_args, sink));
 }
 
-ls_trace_sink Executor::Begin(const Kernel& kernel, std::span<std::byte* const> bases,
+ls_trace_sink Executor::Begin(const Kernel& kernel, std::span<const std::span<std::byte>> tensors,
                               std::span<const int64_t> params) {
   LS_CHECK(kernel.buffers.size() <= kMaxBuffers);
   kernel_ = &kernel;
-  bases_ = bases;
+  tensors_ = tensors;
   params_ = params;
   pending_count_ = 0;
   tile_ = item_ = -1;
@@ -155,10 +155,7 @@ int Executor::OnDma(const ls_trace_dma& record) {
                          kernel_->name, last, record.place.offset, buffer.name,
                          buffer.bytes[variant_]));
   }
-  if (record.store) {
-    Move(record);
-    return 0;
-  }
+  if (record.store) return Move(record);
   if (pending_count_ == kMaxPending) {
     AllocationPause pause;
     return Fail(Internal("tile {} of `{}` has more than {} loads before a barrier", tile_,
@@ -168,14 +165,38 @@ int Executor::OnDma(const ls_trace_dma& record) {
   return 0;
 }
 
-void Executor::Move(const ls_trace_dma& record) {
-  std::byte* const memory = bases_[record.tensor] + record.offset;
+int Executor::Move(const ls_trace_dma& record) {
   std::byte* const buffer = Locate(record.place);
   const std::byte* const index = record.indexed ? Locate(record.index) : nullptr;
+  // The bytes that the box spans, from the tensor's base.
+  int64_t first = record.offset, last = record.offset;
+  for (uint32_t d = 0; d < record.rank; ++d) {
+    int64_t least = 0, most = record.extent[d] - 1;
+    if (d == 0 && index != nullptr) {
+      least = INT64_MAX, most = INT64_MIN;
+      for (int64_t i = 0; i < record.extent[0]; ++i) {
+        int64_t at;
+        std::memcpy(&at, index + 8 * i, sizeof(at));
+        least = std::min(least, at), most = std::max(most, at);
+      }
+    }
+    const int64_t stride = record.stride[d];
+    first += (stride < 0 ? most : least) * stride;
+    last += (stride < 0 ? least : most) * stride;
+  }
+  const std::span<std::byte> tensor = tensors_[record.tensor];
+  if (first < 0 || last + record.element_bytes > static_cast<int64_t>(tensor.size())) {
+    AllocationPause pause;
+    return Fail(OutOfRange("tile {} of `{}` moves bytes {} to {} of `{}`, which has {}", tile_,
+                           kernel_->name, first, last + record.element_bytes,
+                           kernel_->tensors[record.tensor].name, tensor.size()));
+  }
+  std::byte* const memory = tensor.data() + record.offset;
   if (record.store)
     MoveBox(record, 0, buffer, memory, record.buffer_stride, record.stride, index);
   else
     MoveBox(record, 0, memory, buffer, record.stride, record.buffer_stride, index);
+  return 0;
 }
 
 int Executor::OnCompute(const ls_trace_compute& record) {
@@ -196,7 +217,8 @@ int Executor::OnBarrier(const ls_trace_barrier& record) {
     return Fail(Internal("tile {} of `{}` ends with loads that nothing waited for", tile_,
                          kernel_->name));
   }
-  for (size_t i = 0; i < pending_count_; ++i) Move(pending_[i]);
+  for (size_t i = 0; i < pending_count_; ++i)
+    if (const int failed = Move(pending_[i])) return failed;
   pending_count_ = 0;
   return 0;
 }

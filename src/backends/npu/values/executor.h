@@ -3,7 +3,7 @@
 // poisoned, so a wrong tile, a missing mask or barrier, or a version too few shows as a wrong value.
 //
 //   Executor executor(target.scratchpad_bytes);                   // allocates: at load
-//   Status status = executor.Run(kernel, walker, shape_args, bases, params);   // allocates nothing
+//   Status status = executor.Run(kernel, walker, shape_args, tensors, params);   // allocates nothing
 #pragma once
 
 #include "backends/npu/lower/schedule.h"
@@ -14,12 +14,12 @@ class Executor {
  public:
   explicit Executor(int64_t scratchpad_bytes);
 
-  // bases[i] is where tensor i of the kernel lies.
+  // tensors[i] are the bytes of tensor i of the kernel: a box that leaves them (an index out of range) fails the run.
   Status Run(const Kernel& kernel, Walker& walker, std::span<const int64_t> shape_args,
-             std::span<std::byte* const> bases, std::span<const int64_t> params);
+             std::span<const std::span<std::byte>> tensors, std::span<const int64_t> params);
 
   // The records of any walk of `kernel` (a producer library's too), as Run feeds them.
-  ls_trace_sink Begin(const Kernel& kernel, std::span<std::byte* const> bases,
+  ls_trace_sink Begin(const Kernel& kernel, std::span<const std::span<std::byte>> tensors,
                       std::span<const int64_t> params);
   Status End(int walked);
 
@@ -31,7 +31,7 @@ class Executor {
 
   int Fail(Status status);
   std::byte* Locate(const ls_trace_place& place);  // null: outside its buffer
-  void Move(const ls_trace_dma& record);
+  int Move(const ls_trace_dma& record);
 
   std::vector<std::byte> scratchpad_;
   std::vector<ls_trace_dma> pending_;  // loads that no barrier has waited for
@@ -39,7 +39,7 @@ class Executor {
   std::vector<std::vector<int64_t>> used_;  // by buffer and version: the turn that last took it into use
   std::vector<int64_t> first_byte_;  // by buffer, of version 0
   const Kernel* kernel_ = nullptr;
-  std::span<std::byte* const> bases_;
+  std::span<const std::span<std::byte>> tensors_;
   std::span<const int64_t> params_;
   uint32_t variant_ = 0;
   int64_t tile_ = -1, item_ = -1;
