@@ -125,6 +125,9 @@ struct WebGpuOptions {
   // A smaller device than the adapter is, for tests: "smallest" (what WebGPU promises everywhere), "binding_bytes=65536",
   // ... (docs/webgpu.md); empty: LIVESHAPE_WEBGPU_LIMITS, or all that the adapter has.
   std::string limits = {};
+  // Fault injection for tests of what a driver may do: "", "shader", "memory" and "features" at load, "lose" in the
+  // second run.
+  std::string inject = {};
 };
 BackendPtr MakeWebGpuBackend(const WebGpuOptions& options = {});
 

@@ -78,6 +78,7 @@ class WebGpuBackend : public Backend {
   std::vector<Command> commands_;
   std::vector<uint32_t> encoded_;  // steps of the dispatches of this run
   std::vector<double> times_;
+  uint64_t runs_ = 0;  // only where a fault is injected
 };
 
 plan::Rules WebGpuBackend::rules() const {
@@ -116,9 +117,12 @@ Status WebGpuBackend::Load(const ir::Graph& graph, const plan::Plan& plan) {
   const char* asked = std::getenv("LIVESHAPE_WEBGPU_LIMITS");
   const std::string& limits = options_.limits.empty() && asked ? asked : options_.limits;
   LS_ASSIGN_OR_RETURN(const gpu::Limits at_most, gpu::ParseLimits(limits));
-  LS_ASSIGN_OR_RETURN(device_, gpu::OpenDevice({.adapter = options_.adapter,
-                                                .at_most = at_most,
-                                                .timestamps = options_.profile}));
+  LS_ASSIGN_OR_RETURN(
+      device_, gpu::OpenDevice({.adapter = options_.adapter,
+                                .at_most = at_most,
+                                .timestamps = options_.profile && options_.inject != "features"}));
+  if (options_.inject == "memory")
+    device_->CreateBuffer(device_->limits().buffer_bytes + 4, gpu::BufferUse::kStorage, "arena");
   numbers_.Begin(graph.table(), device_->limits().offset_alignment);
   LS_RETURN_IF_ERROR(memory_.Create(*device_, graph, plan, numbers_).Prefixed("load"));
   for (const plan::Step& step : plan.steps) {
@@ -160,7 +164,8 @@ Status WebGpuBackend::LoadStep(const Lowering& l) {
     if (added) {
       std::vector<gpu::Binding> bindings(d.ranges.size(), gpu::Binding::kStorage);
       bindings[0] = gpu::Binding::kUniform;
-      const gpu::ShaderId module = device_->CreateShader(shader.wgsl, d.label);
+      const gpu::ShaderId module = device_->CreateShader(
+          options_.inject == "shader" ? shader.wgsl + "nonsense" : shader.wgsl, d.label);
       pipeline->second = device_->CreatePipeline(module, bindings, d.label);
       LS_RETURN_IF_ERROR(device_->error());
     }
@@ -198,6 +203,7 @@ Status WebGpuBackend::Run(const RunContext& context, size_t begin, size_t end, s
   const bool timed = context.times && options_.profile;
   LS_RETURN_IF_ERROR(device_->Encode(commands_, timed));
   *failed = end;
+  if (options_.inject == "lose" && ++runs_ == 2) device_->Lose();
   LS_RETURN_IF_ERROR(device_->Submit());
   LS_ASSIGN_OR_RETURN(const uint32_t error, memory_.Readback(context.bases));
   if (error != 0) {

@@ -198,6 +198,45 @@ TEST(WebGpuBackend, BadDataFailsTheRunNamesTheNodeAndClosesASessionWithStates) {
   ExpectRight(*session, good, 5);
 }
 
+TEST(WebGpuBackend, WhatADriverRefusesAtLoadIsAnErrorAndANewSessionWorks) {
+  struct Fault {
+    WebGpuOptions options;
+    Code code;
+    const char* says;
+  };
+  const Fault faults[] = {
+      {{.inject = "shader"}, Code::kInternal, "shader `test (pointwise)`"},
+      {{.inject = "memory"}, Code::kResourceExhausted, "buffer `arena`"},
+      {{.profile = true, .inject = "features"}, Code::kInternal, "without timestamps"},
+  };
+  const auto artifact = Mixed();
+  for (const Fault& fault : faults) {
+    const Status status = Session::Create(artifact, MakeWebGpuBackend(fault.options)).status();
+    EXPECT_EQ(status.code(), fault.code) << status.message();
+    EXPECT_THAT(status.message(), HasSubstr(fault.says));
+  }
+  auto session = Open(artifact);
+  const MixedInputs in(5);
+  ASSERT_TRUE(session->Run(in.refs).ok());
+  ExpectRight(*session, in, 5);
+}
+
+TEST(WebGpuBackend, ALostDeviceFailsTheRunAndANewSessionWorks) {
+  const auto artifact = Mixed();
+  auto session = Open(artifact, {.inject = "lose"});
+  const MixedInputs in(5);
+  ASSERT_TRUE(session->Run(in.refs).ok());
+  const Status lost = session->Run(in.refs);
+  EXPECT_EQ(lost.code(), Code::kFailedPrecondition);
+  EXPECT_THAT(lost.message(), HasSubstr("lost"));
+  EXPECT_TRUE(session->needs_reset());
+  EXPECT_FALSE(session->ResetStates().ok());  // they are on a device that is gone
+  EXPECT_FALSE(session->Run(in.refs).ok());
+  session = Open(artifact);
+  ASSERT_TRUE(session->Run(in.refs).ok());
+  ExpectRight(*session, in, 5);
+}
+
 TEST(WebGpuBackend, StatesLiveOnTheDevice) {
   auto session = Open(Mixed());
   int64_t one = (int64_t{1} << 31) + 1;

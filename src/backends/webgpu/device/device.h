@@ -1,5 +1,5 @@
 // A GPU as this backend sees one: a handful of objects made at load, a list of commands a run. It says what
-// WebGPU says and no more, so that webgpu.h (native_device.cc) and navigator.gpu can both stand behind it: no
+// WebGPU says and no more, so that webgpu.h (native_device.h) and navigator.gpu can both stand behind it: no
 // threads, no exceptions, and nothing that must wait except Poll.
 //
 //   LS_ASSIGN_OR_RETURN(auto device, gpu::OpenDevice({}));
