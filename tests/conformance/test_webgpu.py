@@ -6,7 +6,9 @@ served; others by `LIVESHAPE_BACKENDS=webgpu pytest tests/conformance/test_cases
 
 import subprocess
 
+import numpy as np
 import pytest
+import torch
 from liveshape.testing import EXPORTS, collect, prepare
 from test_cases import CLI, cli
 
@@ -29,6 +31,20 @@ CASES = [
     "linear_q8_f16",
     "matmul_raw",
     "matmul_transposed",
+    "argmax_f16",
+    "max_dim_bool",
+    "conv1d_options_raw",
+    "conv1d_causal_raw",
+    "conv2d_bf16",
+    "max_pool2d_raw",
+    "avg_pool2d_bf16",
+    "adaptive_avg_pool2d_raw",
+    "pool_ceil",
+    "pad_repeating_raw",
+    "pad_dtypes",
+    "sort_raw",
+    "sort_i8",
+    "topk_raw",
     "embedding",
     "embedding_q4_tied",
     "embedding_q4_bf16",
@@ -61,9 +77,34 @@ def test_case(name, prepared, tmp_path):
     cli("verify", live, "--golden", folder / "golden", "--backends", "webgpu")
 
 
-def test_an_op_without_a_kernel_is_refused_at_load_by_name(tmp_path):
-    folder, live = prepare(collect()["sort_raw"]), tmp_path / "model.live"
+def refusal(*command):
+    done = subprocess.run(
+        [CLI, *map(str, command)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 2, done.stdout + done.stderr
+    return done.stderr
+
+
+def test_a_size_born_from_data_is_refused_at_load_by_name(tmp_path):
+    folder, live = prepare(collect()["nonzero_raw"]), tmp_path / "model.live"
     cli("compile", folder / "model.pt2", "-o", live)
-    command = [CLI, "verify", live, "--golden", folder / "golden", "--backends", "webgpu"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 2 and "no kernel for `sort`" in done.stderr
+    golden = folder / "golden"
+    assert "no kernel for `" in refusal("verify", live, "--golden", golden, "--backends", "webgpu")
+
+
+class Select(torch.nn.Module):
+    def forward(self, x, i):
+        return x.index_select(0, i)
+
+
+@pytest.mark.parametrize("at", [-1, 5, -(2**40), 2**32])
+def test_an_index_out_of_range_fails_the_run_naming_the_node(at, tmp_path):
+    """index_select takes no negative index, as torch has it; a word alone would look in range."""
+    program = torch.export.export(Select(), (torch.randn(5, 3), torch.tensor([0, 1])))
+    torch.export.save(program, tmp_path / "m.pt2")
+    cli("compile", tmp_path / "m.pt2", "-o", tmp_path / "m.live")
+    np.save(tmp_path / "x.npy", np.zeros((5, 3), np.float32))
+    np.save(tmp_path / "i.npy", np.array([2, at]))
+    files = [f"--input={name}={tmp_path / name}.npy" for name in ("x", "i")]
+    said = refusal("run", tmp_path / "m.live", "--backend", "webgpu", *files)
+    assert "node `index_select`" in said and "an index is out of range" in said

@@ -12,8 +12,9 @@
 // and table.cc has one line for it. This one function serves load and every bind (W4): what it returns is
 // symbolic, a bind evaluates it. A shader reads input k through `in0(i)`, `in1(i)`, ... by element of its storage
 // and writes through `set_out0(i, value)`; values are f32, i32, vec2<u32> (i64 as lo, hi) or bool. Which binding
-// stands behind a name, and how bytes are packed in words, is the business of shader.cc. A shader that finds bad
-// data (an index out of range) calls `fail()`: the run then fails, naming the node.
+// stands behind a name, and how bytes are packed in words, is the business of shader.cc; elements smaller than a word
+// cost two atomics each when written so, which is why MakeMap writes whole words. A shader that finds bad data (an index
+// out of range) calls `fail()`: the run then fails, naming the node and the cause that CanFail gave.
 //
 // Groups are counted in one dimension and folded where they exceed the device's limit (W10); a shader gets its
 // own number from `group_index(wid, nwg)`. A dispatch whose `groups` is 0 at a live shape is left out, which is
@@ -50,7 +51,7 @@ struct Dispatch {
   std::string body;
   std::vector<Param> params = {};
   Expr groups = {};
-  bool fails = false;  // the body calls fail(): see CanFail
+  std::string failure = {};  // what fail() means; empty: the body does not call it. See CanFail
 };
 
 // One step, as a kernel sees it at load.
@@ -74,6 +75,9 @@ struct Lowering {
   const ir::Constant* constant(size_t input) const;  // null: another kind of value
 };
 
+// p.<name>_offset, p.<name>_d<k> and p.<name>_s<k>: where an operand lies, for kernels that walk its dims themselves.
+void AddStrides(const plan::Operand& operand, const std::string& name, Dispatch& d);
+
 // `fn at_<name>(i: u32) -> u32`: where element i, in row-major order, of a strided operand lies in its storage;
 // its numbers become params of `d`.
 void AddStridedIndex(const Lowering& l, const plan::Operand& operand, const std::string& name,
@@ -86,8 +90,8 @@ Dispatch MakeMap(const Lowering& l, std::string body, std::vector<Param> params 
 // Input 0, of any strides, into the dense output.
 Dispatch MakeCopy(const Lowering& l);
 
-// The body of `d` may call fail().
-void CanFail(const Lowering& l, Dispatch& d);
+// The body of `d` may call fail(), where it finds what `cause` says.
+void CanFail(const Lowering& l, Dispatch& d, std::string cause);
 
 // The WGSL type of values of a dtype; none: WGSL cannot hold it (f64).
 const char* ValueType(DType dtype);
@@ -107,6 +111,7 @@ struct WebGpuKernel {
   // Once, at load; a refusal (dtype, attribute) is an error that says what is not served (W9).
   Result<std::vector<Dispatch>> (*lower)(const Lowering& lowering);
   plan::Need (*need)(const ir::Node& node, size_t input) = nullptr;  // default kStrided
+  // Bytes that scratch(i) and scratch_word(i) see, f32 and u32.
   Expr (*scratch)(const ir::Graph& graph, const ir::Node& node) = nullptr;
 };
 

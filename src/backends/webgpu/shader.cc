@@ -9,35 +9,54 @@ namespace {
 
 constexpr uint32_t kMapWorkgroup = 64;
 
-// How elements of a dtype lie in words.
+// How elements of a dtype lie in words. {0} and {1} stand around the index of a word: an array, or an atomic load.
 struct Packing {
   const char* word;    // of the binding's array
   uint32_t per_word;   // elements; 1 also where an element is two words
-  const char* read;    // of element `i` from the array {0}
+  const char* read;    // of element `i`
   const char* encode;  // of a value `v` as the low bits of a word; null: stored as it is
+  uint32_t bits() const { return 32 / per_word; }
 };
 
 Packing PackingOf(DType dtype) {
   switch (dtype) {
-    case DType::kF32: return {"f32", 1, "{0}[i]", nullptr};
-    case DType::kI32: return {"i32", 1, "{0}[i]", nullptr};
-    case DType::kI64: return {"vec2<u32>", 1, "{0}[i]", nullptr};
+    case DType::kF32: return {"f32", 1, "{0}[i]{1}", nullptr};
+    case DType::kI32: return {"i32", 1, "{0}[i]{1}", nullptr};
+    case DType::kI64: return {"vec2<u32>", 1, "{0}[i]{1}", nullptr};
     case DType::kF16:
-      return {"u32", 2, "unpack2x16float({0}[i / 2u] >> (16u * (i % 2u))).x",
+      return {"u32", 2, "unpack2x16float({0}[i / 2u]{1} >> (16u * (i % 2u))).x",
               "pack2x16float(vec2<f32>(v, 0.0))"};
     case DType::kBF16:
-      return {"u32", 2, "bitcast<f32>(({0}[i / 2u] >> (16u * (i % 2u))) << 16u)", "bf16_bits(v)"};
+      return {"u32", 2, "bitcast<f32>(({0}[i / 2u]{1} >> (16u * (i % 2u))) << 16u)",
+              "bf16_bits(v)"};
     case DType::kI16:
-      return {"u32", 2, "extractBits(bitcast<i32>({0}[i / 2u]), 16u * (i % 2u), 16u)",
+      return {"u32", 2, "extractBits(bitcast<i32>({0}[i / 2u]{1}), 16u * (i % 2u), 16u)",
               "bitcast<u32>(v)"};
     case DType::kI8:
-      return {"u32", 4, "extractBits(bitcast<i32>({0}[i / 4u]), 8u * (i % 4u), 8u)",
+      return {"u32", 4, "extractBits(bitcast<i32>({0}[i / 4u]{1}), 8u * (i % 4u), 8u)",
               "bitcast<u32>(v)"};
     case DType::kU8:
-      return {"u32", 4, "i32(extractBits({0}[i / 4u], 8u * (i % 4u), 8u))", "bitcast<u32>(v)"};
+      return {"u32", 4, "i32(extractBits({0}[i / 4u]{1}, 8u * (i % 4u), 8u))", "bitcast<u32>(v)"};
     default:
-      return {"u32", 4, "(extractBits({0}[i / 4u], 8u * (i % 4u), 8u) != 0u)", "select(0u, 1u, v)"};
+      return {"u32", 4, "(extractBits({0}[i / 4u]{1}, 8u * (i % 4u), 8u) != 0u)",
+              "select(0u, 1u, v)"};
   }
+}
+
+std::string Read(const Packing& packing, const std::string& buffer, bool atomic) {
+  return fmt::format(fmt::runtime(packing.read), atomic ? "atomicLoad(&" + buffer : buffer,
+                     atomic ? ")" : "");
+}
+
+// Outputs that the body writes element by element although several lie in a word: their words are atomic, so that
+// invocations that write parts of one do not lose each other's. Other operands in such a storage are read so too.
+std::vector<plan::StorageId> AtomicStorages(const Lowering& l, const Dispatch& dispatch) {
+  std::vector<plan::StorageId> found;
+  for (size_t k = 0; k < l.step.outputs.size(); ++k)
+    if (PackingOf(l.out(k).dtype).per_word > 1 &&
+        dispatch.body.find(fmt::format("set_out{}(", k)) != std::string::npos)
+      found.push_back(l.out(k).storage);
+  return found;
 }
 
 // A quantised constant is read by words, whatever dtype it stands for.
@@ -49,7 +68,7 @@ bool IsQuantised(const Lowering& l, plan::StorageId id) {
 
 const char* WordType(const Lowering& l, plan::StorageId id) {
   const plan::Storage& storage = l.plan.storages[id];
-  if (storage.scratch) return "f32";
+  if (storage.scratch) return "u32";
   return IsQuantised(l, id) ? "u32" : PackingOf(storage.dtype).word;
 }
 
@@ -87,6 +106,14 @@ const ir::Constant* Lowering::constant(size_t input) const {
   return storage.place == plan::Place::kConstant ? &graph.constants[storage.index] : nullptr;
 }
 
+void AddStrides(const plan::Operand& operand, const std::string& name, Dispatch& d) {
+  d.params.push_back({.name = name + "_offset", .slot = operand.offset_at});
+  for (uint32_t k = 0; k < operand.rank; ++k) {
+    d.params.push_back({.name = fmt::format("{}_d{}", name, k), .slot = operand.dims_at + k});
+    d.params.push_back({.name = fmt::format("{}_s{}", name, k), .slot = operand.strides_at + k});
+  }
+}
+
 void AddStridedIndex(const Lowering& l, const plan::Operand& operand, const std::string& name,
                      Dispatch& d) {
   d.params.push_back({.name = name + "_offset", .slot = operand.offset_at});
@@ -114,8 +141,8 @@ void AddStridedIndex(const Lowering& l, const plan::Operand& operand, const std:
 }
 
 // The number is a param, so that like nodes share a shader.
-void CanFail(const Lowering& l, Dispatch& d) {
-  d.fails = true;
+void CanFail(const Lowering& l, Dispatch& d, std::string cause) {
+  d.failure = std::move(cause);
   d.params.push_back(
       {.name = "step_number", .expr = l.table().Int(&l.step - l.plan.steps.data() + 1)});
 }
@@ -145,7 +172,7 @@ Dispatch MakeMap(const Lowering& l, std::string body, std::vector<Param> params)
     d.body += "  if (word < p.count) { set_out0(word, value(word)); }\n}\n";
   } else {
     // Whole words only: two invocations that wrote parts of one would race.
-    const uint32_t bits = 32 / packing.per_word;
+    const uint32_t bits = packing.bits();
     d.body += fmt::format(R"(  if (word * {0}u >= p.count) {{ return; }}
   var packed = 0u;
   for (var k = 0u; k < {0}u; k++) {{
@@ -162,7 +189,11 @@ Dispatch MakeMap(const Lowering& l, std::string body, std::vector<Param> params)
 
 Result<Shader> MakeShader(const Lowering& l, const Dispatch& dispatch) {
   Shader shader;
-  shader.fails = dispatch.fails;
+  shader.fails = !dispatch.failure.empty();
+  const std::vector<plan::StorageId> atomics = AtomicStorages(l, dispatch);
+  const auto is_atomic = [&](plan::StorageId storage) {
+    return std::find(atomics.begin(), atomics.end(), storage) != atomics.end();
+  };
   const auto binding = [&](plan::StorageId storage) {
     auto& list = shader.storages;
     auto found = std::find(list.begin(), list.end(), storage);
@@ -180,7 +211,7 @@ Result<Shader> MakeShader(const Lowering& l, const Dispatch& dispatch) {
     const bool words = IsQuantised(l, operand.storage);
     accessors += words ? fmt::format("fn in{}_word(i: u32) -> u32 {{ return {}[i]; }}\n", k, buffer)
                        : fmt::format("fn in{}(i: u32) -> {} {{ return {}; }}\n", k, type,
-                                     fmt::format(fmt::runtime(packing.read), buffer));
+                                     Read(packing, buffer, is_atomic(operand.storage)));
   }
   for (size_t k = 0; k < l.step.outputs.size(); ++k) {
     const plan::Operand& operand = l.out(k);
@@ -194,16 +225,27 @@ Result<Shader> MakeShader(const Lowering& l, const Dispatch& dispatch) {
           "fn set_out{0}(i: u32, v: {1}) {{ {2}[i] = v; }}\n",
           k, type, buffer);
     else
+      accessors += fmt::format("fn encode_out{0}(v: {1}) -> u32 {{ return {2}; }}\n", k, type,
+                               packing.encode);
+    if (packing.encode && !is_atomic(operand.storage))
+      accessors += fmt::format("fn set_out{0}_word(i: u32, v: u32) {{ {1}[i] = v; }}\n", k, buffer);
+    else if (packing.encode)
       accessors += fmt::format(
-          "fn encode_out{0}(v: {1}) -> u32 {{ return {2}; }}\n"
-          "fn set_out{0}_word(i: u32, v: u32) {{ {3}[i] = v; }}\n",
-          k, type, packing.encode, buffer);
+          "fn out{0}(i: u32) -> {1} {{ return {2}; }}\n"
+          "fn set_out{0}(i: u32, v: {1}) {{\n"
+          "  let shift = {3}u * (i % {4}u);\n"
+          "  atomicAnd(&{5}[i / {4}u], ~({6}u << shift));\n"
+          "  atomicOr(&{5}[i / {4}u], (encode_out{0}(v) & {6}u) << shift);\n}}\n",
+          k, type, Read(packing, buffer, true), packing.bits(), packing.per_word, buffer,
+          (1u << packing.bits()) - 1);
   }
   if (l.step.scratch != plan::kNoStorage) {
     const std::string buffer = binding(l.step.scratch);
     accessors += fmt::format(
-        "fn scratch(i: u32) -> f32 {{ return {0}[i]; }}\n"
-        "fn set_scratch(i: u32, v: f32) {{ {0}[i] = v; }}\n",
+        "fn scratch_word(i: u32) -> u32 {{ return {0}[i]; }}\n"
+        "fn set_scratch_word(i: u32, v: u32) {{ {0}[i] = v; }}\n"
+        "fn scratch(i: u32) -> f32 {{ return bitcast<f32>({0}[i]); }}\n"
+        "fn set_scratch(i: u32, v: f32) {{ {0}[i] = bitcast<u32>(v); }}\n",
         buffer);
   }
   const size_t buffers = shader.storages.size() + (shader.fails ? 1 : 0);
@@ -212,9 +254,9 @@ Result<Shader> MakeShader(const Lowering& l, const Dispatch& dispatch) {
                        l.limits.storage_buffers);
   shader.wgsl = ParamStruct(dispatch.params);
   for (size_t b = 0; b < shader.storages.size(); ++b)
-    shader.wgsl +=
-        fmt::format("@group(0) @binding({}) var<storage, read_write> buffer{}: array<{}>;\n", b + 1,
-                    b, WordType(l, shader.storages[b]));
+    shader.wgsl += fmt::format(
+        "@group(0) @binding({}) var<storage, read_write> buffer{}: array<{}>;\n", b + 1, b,
+        is_atomic(shader.storages[b]) ? "atomic<u32>" : WordType(l, shader.storages[b]));
   if (shader.fails)
     shader.wgsl += fmt::format(
         "@group(0) @binding({}) var<storage, read_write> failed: array<atomic<u32>>;\n"

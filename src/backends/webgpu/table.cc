@@ -3,8 +3,11 @@
 
 namespace liveshape::webgpu {
 
+extern const WebGpuKernel kAdaptiveMeanKernel;
+extern const WebGpuKernel kArgmaxKernel;
 extern const WebGpuKernel kAttentionKernel;
 extern const WebGpuKernel kCatKernel;
+extern const WebGpuKernel kConvKernel;
 extern const WebGpuKernel kCopyKernel;
 extern const WebGpuKernel kCumsumKernel;
 extern const WebGpuKernel kEmbeddingKernel;
@@ -13,19 +16,25 @@ extern const WebGpuKernel kIndexPutKernel;
 extern const WebGpuKernel kLayerNormKernel;
 extern const WebGpuKernel kLinearKernel;
 extern const WebGpuKernel kMatmulKernel;
+extern const WebGpuKernel kPadKernel;
 extern const WebGpuKernel kPointwiseKernel;
+extern const WebGpuKernel kPoolKernel;
 extern const WebGpuKernel kReduceKernel;
 extern const WebGpuKernel kReshapeKernel;
 extern const WebGpuKernel kRmsNormKernel;
 extern const WebGpuKernel kRopeKernel;
 extern const WebGpuKernel kSoftmaxKernel;
+extern const WebGpuKernel kSortKernel;
 extern const WebGpuKernel kViewWriteKernel;
 
 std::span<const WebGpuKernel* const> AllKernels() {
   static constexpr const WebGpuKernel* kKernels[] = {
       // clang-format off: one line each
+      &kAdaptiveMeanKernel,
+      &kArgmaxKernel,
       &kAttentionKernel,
       &kCatKernel,
+      &kConvKernel,
       &kCopyKernel,
       &kCumsumKernel,
       &kEmbeddingKernel,
@@ -34,12 +43,15 @@ std::span<const WebGpuKernel* const> AllKernels() {
       &kLayerNormKernel,
       &kLinearKernel,
       &kMatmulKernel,
+      &kPadKernel,
       &kPointwiseKernel,
+      &kPoolKernel,
       &kReduceKernel,
       &kReshapeKernel,
       &kRmsNormKernel,
       &kRopeKernel,
       &kSoftmaxKernel,
+      &kSortKernel,
       &kViewWriteKernel,
       // clang-format on
   };

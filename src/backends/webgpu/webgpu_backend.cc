@@ -63,6 +63,7 @@ class WebGpuBackend : public Backend {
   webgpu::Numbers numbers_;
   std::map<std::string, gpu::PipelineId> pipelines_;  // by WGSL: equal nodes share one
   std::vector<LoadedDispatch> dispatches_;
+  std::map<uint32_t, std::string> failures_;  // what fail() means, by step
   std::vector<Command> commands_;
   std::vector<uint32_t> encoded_;  // steps of the dispatches of this run
   std::vector<double> times_;
@@ -142,7 +143,10 @@ Status WebGpuBackend::LoadStep(const Lowering& l) {
     d.ranges.push_back(
         {{}, numbers_.AddParams(dispatch.params), webgpu::Numbers::BytesOf(dispatch.params)});
     for (plan::StorageId storage : shader.storages) d.ranges.push_back(memory_.Range(storage));
-    if (shader.fails) d.ranges.push_back(memory_.error_word());
+    if (shader.fails) {
+      d.ranges.push_back(memory_.error_word());
+      failures_[d.step] = dispatch.failure;
+    }
     auto [pipeline, added] = pipelines_.try_emplace(shader.wgsl);
     if (added) {
       std::vector<gpu::Binding> bindings(d.ranges.size(), gpu::Binding::kStorage);
@@ -190,7 +194,7 @@ Status WebGpuBackend::Run(const RunContext& context, size_t begin, size_t end, s
   if (error != 0) {
     memory_.ClearError();
     const plan::Step& step = plan_->steps[error - 1];
-    return OutOfRange("run: {}: an index is out of range", ir::Describe(graph_->nodes[step.node]));
+    return OutOfRange("run: {}: {}", ir::Describe(graph_->nodes[step.node]), failures_[error - 1]);
   }
   if (timed) {
     const std::span<double> us = std::span(times_).first(encoded_.size());

@@ -27,7 +27,7 @@ Result<std::vector<Dispatch>> Lower(const Lowering& l) {
 )",
                         wide ? "id.x" : "bitcast<u32>(id)", wide ? "id.y != 0u || " : "");
   Dispatch made = MakeMap(l, std::move(d.body), std::move(d.params));
-  CanFail(l, made);
+  CanFail(l, made, "an index is out of range");
   return std::vector{std::move(made)};
 }
 

@@ -16,7 +16,7 @@ Result<std::vector<Dispatch>> Lower(const Lowering& l) {
 )",
                         type);
   Dispatch made = MakeMap(l, std::move(d.body), std::move(d.params));
-  CanFail(l, made);
+  CanFail(l, made, "an index is out of range");
   return std::vector{std::move(made)};
 }
 

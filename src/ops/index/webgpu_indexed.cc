@@ -10,11 +10,8 @@ void AddIndexed(const Lowering& l, const plan::Operand& x, size_t first, Dispatc
   bool adjacent = true;
   for (size_t i = 0; i < axes.size(); ++i)
     adjacent = adjacent && axes[i] == axes[0] + static_cast<int64_t>(i);
-  d.params.push_back({.name = "x_offset", .slot = x.offset_at});
-  for (uint32_t k = 0; k < x.rank; ++k) {
-    d.params.push_back({.name = fmt::format("x_d{}", k), .slot = x.dims_at + k});
-    d.params.push_back({.name = fmt::format("x_s{}", k), .slot = x.strides_at + k});
-  }
+  const bool wrap = !l.node->Has("wrap") || l.node->Int("wrap") != 0;
+  AddStrides(x, "x", d);
   std::string outer_place, inner_place, index_place;
   ir::Dims outer, inner;
   for (size_t k = dims.size(); k-- > 0;) {
@@ -29,15 +26,21 @@ void AddIndexed(const Lowering& l, const plan::Operand& x, size_t first, Dispatc
     const size_t input = first + a;
     AddStridedIndex(l, l.in(input), fmt::format("in{}", input), d);
     const bool wide = l.in(input).dtype == DType::kI64;
+    const std::string n = fmt::format("n{}", input);
+    const std::string low = wide ? n + ".x" : fmt::format("bitcast<u32>({})", n);
+    const std::string negative = wide ? fmt::format("bitcast<i32>({}.y) < 0", n) : n + " < 0";
+    // The upper word of an index in range: of a negative one all ones, where these count from the end.
+    std::string above = wide ? fmt::format(" || ({}.y != 0u{})", n,
+                                           wrap ? fmt::format(" && {}.y != 0xffffffffu", n) : "")
+                             : "";
     index_place += fmt::format(
         "  let n{0} = in{0}(at_in{0}(entry));\n"
-        "  var v{0} = {1};\n"
-        "  if ({2}) {{ v{0} += p.x_d{3}; }}\n"
+        "  var v{0} = {1};\n{2}"
         "  if (v{0} >= p.x_d{3}{4}) {{\n    fail();\n    v{0} = 0u;\n  }}\n"
         "  at += v{0} * p.x_s{3};\n",
-        input, wide ? fmt::format("n{}.x", input) : fmt::format("bitcast<u32>(n{})", input),
-        wide ? fmt::format("bitcast<i32>(n{}.y) < 0", input) : fmt::format("n{} < 0", input),
-        axes[a], wide ? fmt::format(" || (n{0}.y != 0u && n{0}.y != 0xffffffffu)", input) : "");
+        input, low,
+        wrap ? fmt::format("  if ({}) {{ v{} += p.x_d{}; }}\n", negative, input, axes[a]) : "",
+        axes[a], above);
   }
   d.body += fmt::format(R"(fn place(outer: u32, entry: u32, inner: u32) -> u32 {{
   var at = p.x_offset;

@@ -8,15 +8,16 @@ namespace {
 
 Result<std::vector<Dispatch>> Lower(const Lowering& l) {
   const DType dtype = l.out(0).dtype;
-  if (SizeOf(dtype) < 4 || ValueType(dtype) == nullptr)
-    return Unsupported("index_put of {} on WebGPU", Name(dtype));
+  if (ValueType(dtype) == nullptr) return NoSuchType(dtype);
   std::vector<Dispatch> dispatches;
   if (!l.step.in_place) dispatches.push_back(MakeCopy(l));
   Dispatch d;
   AddIndexed(l, l.out(0), 2, d);
   AddStridedIndex(l, l.in(1), "in1", d);
   const bool adds = l.node->Int("accumulate") != 0;
-  const char* sum = dtype == DType::kI64 ? "i64_add(out0(at), x)" : "out0(at) + x";
+  const char* sum = dtype == DType::kI64    ? "i64_add(out0(at), x)"
+                    : dtype == DType::kBool ? "out0(at) || x"
+                                            : "out0(at) + x";
   d.body += fmt::format(R"(
 @compute @workgroup_size(64) fn main(@builtin(workgroup_id) wid: vec3<u32>,
     @builtin(num_workgroups) nwg: vec3<u32>, @builtin(local_invocation_index) lane: u32) {{
@@ -37,7 +38,7 @@ Result<std::vector<Dispatch>> Lower(const Lowering& l) {
   for (const Param& param : d.params)
     if (param.name == "outer" || param.name == "inner") places = places * param.expr;
   d.groups = sym::CeilDiv(places, l.table().Int(64));
-  CanFail(l, d);
+  CanFail(l, d, "an index is out of range");
   dispatches.push_back(std::move(d));
   return dispatches;
 }

@@ -172,7 +172,7 @@ class Program {
                         program_.code.size() - 1);
     for (Param& p : index.params) params_.push_back(std::move(p));
     Dispatch d = MakeMap(l_, std::move(body), std::move(params_));
-    if (fails_) CanFail(l_, d);
+    if (fails_) CanFail(l_, d, "an integer is divided by zero");
     return d;
   }
 

@@ -36,8 +36,9 @@ Result<Fold> FoldOf(const std::string& kind, DType in, DType out) {
     return kind == "any" ? Fold{"false", fmt::format("acc = acc || {};", truth), "acc"}
                          : Fold{"true", fmt::format("acc = acc && ({});", truth), "acc"};
   }
-  if (in == DType::kBool) return Unsupported("{} of bool on WebGPU", kind);
   const bool max = kind == "max";
+  if (in == DType::kBool)
+    return max ? Fold{"false", "acc = acc || x;", "acc"} : Fold{"true", "acc = acc && x;", "acc"};
   if (floats)
     return Fold{max ? "f32_bits(0xff800000u)" : "f32_bits(0x7f800000u)",
                 fmt::format("acc = math_{}(acc, x);", kind), "acc"};

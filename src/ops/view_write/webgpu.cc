@@ -7,8 +7,7 @@ namespace {
 
 Result<std::vector<Dispatch>> Lower(const Lowering& l) {
   const DType dtype = l.out(0).dtype;
-  if (SizeOf(dtype) < 4 || ValueType(dtype) == nullptr)
-    return Unsupported("a write of {} through a view on WebGPU", Name(dtype));
+  if (ValueType(dtype) == nullptr) return NoSuchType(dtype);
   std::vector<Dispatch> dispatches;
   if (!l.step.in_place) dispatches.push_back(MakeCopy(l));
   Dispatch d;
@@ -39,7 +38,7 @@ Result<std::vector<Dispatch>> Lower(const Lowering& l) {
 }
 )";
   d.groups = sym::CeilDiv(count, l.table().Int(64));
-  CanFail(l, d);
+  CanFail(l, d, "a write outside of the tensor");
   dispatches.push_back(std::move(d));
   return dispatches;
 }
