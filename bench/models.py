@@ -11,11 +11,15 @@ static_cache_4096, _64      Qwen3 through transformers' static cache at two capa
 weights_100mb               109 MB of weights: import, compile and load times.
 qwen3_512, qwen3_8192       a Qwen3-0.6B-shaped decoder in f16 with a KV cache of that capacity, without its
                             weights (compile --random-weights). Not among those made by default.
+chain_f32, chain_f16        16 products of 1024 x 1024, one after the other: GEMM.
+gemv_f16, normed_f16        4 pairs of 1024 -> 3072 -> 1024; with a norm before each.
+head_f16                    1024 -> 151,936. All of these without weights, too.
 minilm                      a sentence encoder with its real weights, 3 to 256 tokens.
 """
 
 import argparse
 import importlib.util
+import itertools
 import sys
 from pathlib import Path
 
@@ -105,7 +109,29 @@ def qwen3(capacity, shape=None):
     ), shapes
 
 
-SHAPES = {"qwen3_512": lambda: qwen3(512), "qwen3_8192": lambda: qwen3(8192)}
+def chain(sizes, dtype, normed=False):
+    """x[M, sizes[0]] through products to each of the next sizes."""
+    layers = []
+    for rows, columns in itertools.pairwise(sizes):
+        layers += [nn.RMSNorm(rows, eps=1e-6)] if normed else []
+        layers += [nn.Linear(rows, columns, bias=False)]
+    model = nn.Sequential(*layers).to(dtype).eval()
+    shapes = ({0: torch.export.Dim("M", min=1, max=4096)},)
+    x = torch.zeros(7, sizes[0], dtype=dtype)
+    return torch.export.export(model, (x,), dynamic_shapes=shapes), shapes
+
+
+PAIRS = [1024, 3072] * 4 + [1024]
+SHAPES = {
+    "qwen3_512": lambda: qwen3(512),
+    "qwen3_8192": lambda: qwen3(8192),
+    "qwen3_tiny": lambda: qwen3(96, cases_of("qwen3_decoder").SMALL),
+    "chain_f32": lambda: chain([1024] * 17, torch.float32),
+    "chain_f16": lambda: chain([1024] * 17, torch.float16),
+    "gemv_f16": lambda: chain(PAIRS, torch.float16),
+    "normed_f16": lambda: chain(PAIRS, torch.float16, normed=True),
+    "head_f16": lambda: chain([1024, 151_936], torch.float16),
+}
 MODELS = {
     "decoder_4096": lambda: decoder(4096, 512, 12800),
     "decoder_16": lambda: decoder(16, 512, 12800),

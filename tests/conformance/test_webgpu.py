@@ -66,6 +66,9 @@ CASES = [
     "llama_tied_q4",
     "nested",
     "numbers_beside_halves",
+    "qwen3_decoder",
+    "qwen3_decoder_f16",
+    "qwen3_decoder_q4",
 ]
 
 

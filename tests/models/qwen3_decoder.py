@@ -132,4 +132,5 @@ def case(name, dtype, **more):
 CASES = [
     case("qwen3_decoder", torch.float32, covers="G6 W5"),
     case("qwen3_decoder_f16", torch.float16, covers="G6 W5", tolerance=5e-3),
+    case("qwen3_decoder_q4", torch.float16, covers="G6 W5 I K", tolerance=5e-3, quant="q4"),
 ]

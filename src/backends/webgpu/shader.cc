@@ -72,6 +72,27 @@ const char* WordType(const Lowering& l, plan::StorageId id) {
   return IsQuantised(l, id) ? "u32" : PackingOf(storage.dtype).word;
 }
 
+// A binding has one type: vectors of four words, where nothing else of the step lies in the storage, and where none
+// of it would be cut off.
+bool CanBeVectors(const Lowering& l, plan::StorageId id) {
+  size_t uses = l.step.scratch == id ? 1 : 0;
+  for (const auto* operands : {&l.step.inputs, &l.step.outputs})
+    for (const plan::Operand& operand : *operands) uses += operand.storage == id ? 1 : 0;
+  const plan::Storage& s = l.plan.storages[id];
+  if (uses != 1 || s.place == plan::Place::kInput) return false;
+  if (s.place == plan::Place::kConstant) return l.graph.constants[s.index].data.size() % 16 == 0;
+  if (s.place == plan::Place::kState)
+    return ir::DenseBytes(s.dtype, l.graph.states[s.index].dims).value_or(1) % 16 == 0;
+  return true;
+}
+
+// Words that are got by a call: "{0}[i / 2u]" becomes "{0}(i / 2u)".
+std::string WithCalls(std::string read) {
+  std::replace(read.begin(), read.end(), '[', '(');
+  std::replace(read.begin(), read.end(), ']', ')');
+  return read;
+}
+
 std::string ParamStruct(const std::vector<Param>& params) {
   std::string text = "struct Params {\n";
   for (const Param& p : params) {
@@ -200,6 +221,14 @@ Result<Shader> MakeShader(const Lowering& l, const Dispatch& dispatch) {
     if (found == list.end()) found = list.insert(list.end(), storage);
     return fmt::format("buffer{}", found - list.begin());
   };
+  const auto asks_for = [&](size_t k, const char* accessor) {
+    return dispatch.body.find(fmt::format("in{}_{}(", k, accessor)) != std::string::npos;
+  };
+  const auto is_vectors = [&](plan::StorageId storage) {
+    for (size_t k = 0; k < l.step.inputs.size(); ++k)
+      if (l.in(k).storage == storage && asks_for(k, "vec4")) return CanBeVectors(l, storage);
+    return false;
+  };
   std::string accessors;
   for (size_t k = 0; k < l.step.inputs.size(); ++k) {
     if (!l.has(k) || dispatch.body.find(fmt::format("in{}", k)) == std::string::npos) continue;
@@ -208,10 +237,31 @@ Result<Shader> MakeShader(const Lowering& l, const Dispatch& dispatch) {
     if (type == nullptr) return NoSuchType(operand.dtype);
     const std::string buffer = binding(operand.storage);
     const Packing packing = PackingOf(operand.dtype);
-    const bool words = IsQuantised(l, operand.storage);
-    accessors += words ? fmt::format("fn in{}_word(i: u32) -> u32 {{ return {}[i]; }}\n", k, buffer)
-                       : fmt::format("fn in{}(i: u32) -> {} {{ return {}; }}\n", k, type,
-                                     Read(packing, buffer, is_atomic(operand.storage)));
+    const bool vectors = is_vectors(operand.storage), atomic = is_atomic(operand.storage);
+    const bool quantised = IsQuantised(l, operand.storage), float_words = packing.per_word == 1;
+    if (vectors || quantised || asks_for(k, "word") || asks_for(k, "vec4"))
+      accessors +=
+          fmt::format("fn in{}_word(i: u32) -> u32 {{ return {}; }}\n", k,
+                      vectors                     ? fmt::format("{}[i / 4u][i % 4u]", buffer)
+                      : atomic                    ? fmt::format("atomicLoad(&{}[i])", buffer)
+                      : float_words && !quantised ? fmt::format("bitcast<u32>({}[i])", buffer)
+                                                  : fmt::format("{}[i]", buffer));
+    if (asks_for(k, "vec4"))
+      accessors +=
+          vectors
+              ? fmt::format("fn in{}_vec4(i: u32) -> vec4<u32> {{ return {}[i]; }}\n", k, buffer)
+              : fmt::format(
+                    "fn in{0}_vec4(i: u32) -> vec4<u32> {{\n  return vec4<u32>("
+                    "in{0}_word(4u * i), in{0}_word(4u * i + 1u), in{0}_word(4u * i + 2u), "
+                    "in{0}_word(4u * i + 3u));\n}}\n",
+                    k);
+    if (quantised) continue;
+    std::string read = Read(packing, buffer, atomic);
+    if (vectors)
+      read = float_words ? fmt::format("bitcast<{}>(in{}_word(i))", packing.word, k)
+                         : fmt::format(fmt::runtime(WithCalls(packing.read)),
+                                       fmt::format("in{}_word", k), "");
+    accessors += fmt::format("fn in{}(i: u32) -> {} {{ return {}; }}\n", k, type, read);
   }
   for (size_t k = 0; k < l.step.outputs.size(); ++k) {
     const plan::Operand& operand = l.out(k);
@@ -256,7 +306,9 @@ Result<Shader> MakeShader(const Lowering& l, const Dispatch& dispatch) {
   for (size_t b = 0; b < shader.storages.size(); ++b)
     shader.wgsl += fmt::format(
         "@group(0) @binding({}) var<storage, read_write> buffer{}: array<{}>;\n", b + 1, b,
-        is_atomic(shader.storages[b]) ? "atomic<u32>" : WordType(l, shader.storages[b]));
+        is_atomic(shader.storages[b])    ? "atomic<u32>"
+        : is_vectors(shader.storages[b]) ? "vec4<u32>"
+                                         : WordType(l, shader.storages[b]));
   if (shader.fails)
     shader.wgsl += fmt::format(
         "@group(0) @binding({}) var<storage, read_write> failed: array<atomic<u32>>;\n"
