@@ -9,11 +9,17 @@ decoder_4096, decoder_16    one two-layer decoder at two bounds. At S = 4096 gat
 decoder_small               the same at width 64: bind time, where kernels cost nothing.
 static_cache_4096, _64      Qwen3 through transformers' static cache at two capacities.
 weights_100mb               109 MB of weights: import, compile and load times.
+qwen3_512, qwen3_8192       a Qwen3-0.6B-shaped decoder in f16 with a KV cache of that capacity, without its
+                            weights (compile --random-weights). Not among those made by default.
+chain_f32, chain_f16        16 products of 1024 x 1024, one after the other: GEMM.
+gemv_f16, normed_f16        4 pairs of 1024 -> 3072 -> 1024; with a norm before each.
+head_f16                    1024 -> 151,936. All of these without weights, too.
 minilm                      a sentence encoder with its real weights, 3 to 256 tokens.
 """
 
 import argparse
 import importlib.util
+import itertools
 import sys
 from pathlib import Path
 
@@ -85,6 +91,47 @@ def static_cache(capacity):
     return ep, module.NAMES
 
 
+def qwen3(capacity, shape=None):
+    """(ids, pos) -> logits of the last token. Prefill is at most 2048 long."""
+    module = cases_of("qwen3_decoder")
+    with torch.device("meta"):
+        model = module.Qwen3Decoder(shape or module.QWEN3_06B, capacity)
+    inverse = module.inverse_frequencies((shape or module.QWEN3_06B)["head_dim"])
+    model = model.to_empty(device="cpu").eval()
+    model.inverse.copy_(inverse)
+    for name, buffer in model.named_buffers():
+        if name.endswith("_cache"):
+            buffer.zero_()
+    s = torch.export.Dim("S", min=1, max=min(2048, capacity - 1))
+    shapes = ({1: s}, torch.export.Dim.DYNAMIC)
+    return torch.export.export(
+        model, (torch.zeros(1, 7, dtype=torch.int64), 6), dynamic_shapes=shapes
+    ), shapes
+
+
+def chain(sizes, dtype, normed=False):
+    """x[M, sizes[0]] through products to each of the next sizes."""
+    layers = []
+    for rows, columns in itertools.pairwise(sizes):
+        layers += [nn.RMSNorm(rows, eps=1e-6)] if normed else []
+        layers += [nn.Linear(rows, columns, bias=False)]
+    model = nn.Sequential(*layers).to(dtype).eval()
+    shapes = ({0: torch.export.Dim("M", min=1, max=4096)},)
+    x = torch.zeros(7, sizes[0], dtype=dtype)
+    return torch.export.export(model, (x,), dynamic_shapes=shapes), shapes
+
+
+PAIRS = [1024, 3072] * 4 + [1024]
+SHAPES = {
+    "qwen3_512": lambda: qwen3(512),
+    "qwen3_8192": lambda: qwen3(8192),
+    "qwen3_tiny": lambda: qwen3(96, cases_of("qwen3_decoder").SMALL),
+    "chain_f32": lambda: chain([1024] * 17, torch.float32),
+    "chain_f16": lambda: chain([1024] * 17, torch.float16),
+    "gemv_f16": lambda: chain(PAIRS, torch.float16),
+    "normed_f16": lambda: chain(PAIRS, torch.float16, normed=True),
+    "head_f16": lambda: chain([1024, 151_936], torch.float16),
+}
 MODELS = {
     "decoder_4096": lambda: decoder(4096, 512, 12800),
     "decoder_16": lambda: decoder(16, 512, 12800),
@@ -100,16 +147,16 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(MODELS))
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join([*MODELS, *SHAPES]))
     parser.add_argument("-o", "--out", type=Path, default=ROOT / "build" / "bench")
     args = parser.parse_args()
-    if unknown := set(args.names) - set(MODELS):
+    if unknown := set(args.names) - {*MODELS, *SHAPES}:
         parser.error(f"no model is called {', '.join(sorted(unknown))}")
     args.out.mkdir(parents=True, exist_ok=True)
     for name in args.names or MODELS:
         with torch.no_grad():
-            ep, names = MODELS[name]()
-        save(ep, args.out / f"{name}.pt2", names=names)
+            ep, names = (MODELS | SHAPES)[name]()
+        save(ep, args.out / f"{name}.pt2", names=names, weights=name in MODELS)
         size = (args.out / f"{name}.pt2").stat().st_size
         print(f"{name}.pt2 {size / 1e6:.1f} MB", file=sys.stderr, flush=True)
 

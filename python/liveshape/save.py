@@ -7,6 +7,10 @@
 
 The names go into the archive as extra/liveshape.json, so that every tool and every message can
 say `S` where torch says `s77`. An archive without that member still loads everywhere.
+
+`weights=False` leaves the bytes of parameters out (a few MB whatever the model), to measure it where
+its weights cannot be brought: `liveshape compile --random-weights SEED` makes some up. Buffers stay,
+and parameters that share a storage still do.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ import json
 import os
 import shutil
 import tempfile
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,21 +27,59 @@ from typing import Any
 VERSION = 1
 
 
-def save(ep: Any, path: str | os.PathLike[str], names: Any = None) -> None:
+def save(ep: Any, path: str | os.PathLike[str], names: Any = None, *, weights: bool = True) -> None:
     """Save `ep` at `path`. `names`: the dynamic_shapes of the export, or {"input.dim": name}."""
     import torch
 
     from liveshape.symbols import NAMES_FILE
 
     path = Path(path)
-    extra = {NAMES_FILE: json.dumps(describe(ep, names), indent=1)}
+    description = describe(ep, names)
+    if not weights:
+        _check_ties_are_known(ep)
+        description["weights_dropped"] = True
+    extra = {NAMES_FILE: json.dumps(description, indent=1)}
     # torch names the archive's root folder after the file, so the temporary name is a folder's.
     scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:
-        torch.export.save(ep, str(scratch / path.name), extra_files=extra)
-        os.replace(scratch / path.name, path)
+        saved = scratch / path.name
+        torch.export.save(ep, str(saved), extra_files=extra)
+        if not weights:
+            whole = saved.rename(scratch / "whole")
+            _drop_parameters(whole, saved)
+        os.replace(saved, path)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _check_ties_are_known(ep: Any) -> None:
+    """torch gives all tensors without memory one storage: nothing tells then which are tied."""
+    for name, tensor in ep.state_dict.items():
+        if tensor.device.type == "meta" or type(tensor).__name__ == "FakeTensor":
+            raise ValueError(
+                f"weights=False: `{name}` is on the meta device, where ties are not known;"
+                ' give it memory first: model.to_empty(device="cpu"), then set the buffers'
+            )
+
+
+def _drop_parameters(whole: Path, to: Path) -> None:
+    """Copy an archive; storages that parameters alone use become empty files."""
+    with zipfile.ZipFile(whole) as source, zipfile.ZipFile(to, "w") as out:
+        members = source.infolist()
+        folder = members[0].filename.split("/")[0] + "/data/weights/"
+        kept, dropped = set(), set()
+        for member in members:
+            if member.filename.startswith(folder) and member.filename.endswith("_config.json"):
+                for entry in json.loads(source.read(member))["config"].values():
+                    (dropped if entry["is_param"] else kept).add(folder + entry["path_name"])
+        for member in members:
+            copy = zipfile.ZipInfo(member.filename, member.date_time)
+            # A mapped tensor must be aligned, as torch aligns it; a ZIP's extra field is (id, size).
+            start = out.fp.tell() + 30 + len(member.filename.encode())
+            padding = -(start + 4) % 64
+            copy.extra = b"FB" + padding.to_bytes(2, "little") + b"Z" * padding
+            gone = member.filename in dropped - kept
+            out.writestr(copy, b"" if gone else source.read(member))
 
 
 def describe(ep: Any, names: Any = None) -> dict:

@@ -71,6 +71,7 @@ Status Compile(const CompileOptions& options) {
   LS_ASSIGN_OR_RETURN(request.statics, ReadAssignments("--static", options.statics));
   request.externals = options.externals;
   LS_ASSIGN_OR_RETURN(request.quantise, ParseQuant(options.quant));
+  request.random_weights = options.random_weights;
   request.progress = [](std::string_view pass, double ms) {
     fmt::print(stderr, "{:>10.1f} ms  {}\n", ms, pass);
   };

@@ -19,6 +19,7 @@ constexpr const char* kCompileHelp = R"(Examples:
   liveshape compile model.pt2 -o model.live --static B=1 --json
   liveshape compile model.pt2 -o model.live --external 'lm_head.*'     # given at load: run --constant
   liveshape compile model.pt2 -o model.live --quant q4                 # docs/quantisation.md
+  liveshape compile shape.pt2 -o model.live --random-weights 1         # of liveshape.save(weights=False)
 --bound sets a missing bound or lowers one; it never raises the exported range.)";
 
 constexpr const char* kRunHelp = R"(Examples:
@@ -150,6 +151,8 @@ void Define(CLI::App& app, AllOptions& o) {
       ->add_option("--quant", o.compile.quant,
                    "Store weights of linear and embedding in 8 or 4 bits: q8 or q4")
       ->check(CLI::IsMember({"q8", "q4"}));
+  compile->add_option("--random-weights", o.compile.random_weights,
+                      "Make up the parameters of a model saved with weights=False, from this seed");
   AddJson(compile, o.compile.json);
   compile->footer(kCompileHelp);
 

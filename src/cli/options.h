@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ struct CompileOptions {
   std::vector<std::string> bounds, mins, statics;  // "S=4096"
   std::vector<std::string> externals;              // names or globs of constants
   std::string quant;                               // "q8", "q4", or empty
+  std::optional<uint64_t> random_weights;          // a seed
   bool json = false;
 };
 int RunCompile(const CompileOptions& options);

@@ -130,9 +130,10 @@ Result<std::unique_ptr<ir::Graph>> CompileGraph(std::span<const std::byte> pt2,
   };
   LS_ASSIGN_OR_RETURN(pt2::Pt2Archive archive, pt2::Pt2Archive::Open(pt2));
   done("read");
-  LS_ASSIGN_OR_RETURN(
-      ImportResult imported,
-      ImportPt2(archive, std::move(owner), {.bounds = request.bounds, .mins = request.mins}));
+  LS_ASSIGN_OR_RETURN(ImportResult imported, ImportPt2(archive, std::move(owner),
+                                                       {.bounds = request.bounds,
+                                                        .mins = request.mins,
+                                                        .random_weights = request.random_weights}));
   done("import");
   LS_RETURN_IF_ERROR(MakeExternal(*imported.graph, request.externals));
   passes::PassOptions options;

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,6 +32,7 @@ struct CompileRequest {
   // are stored (packed, quantised), to be given at load; or empty, and the artifact holds it.
   std::function<std::string(const ir::Constant&)> detach = {};
   ir::Encoding quantise = ir::Encoding::kPlain;  // --quant: of weights of linear and embedding
+  std::optional<uint64_t> random_weights = {};   // --random-weights: for those saved without
   std::function<void(std::string_view pass, double ms)> progress;
   // Set by CompileFile: bytes of the input that will not be read again.
   std::function<void(std::span<const std::byte>)> forget = {};

@@ -85,13 +85,19 @@ void Importer::FindWritten(const pt2::Graph& graph, std::map<std::string, std::s
 // Dense row-major bytes of a weight: in place where it lies so, else a copy (a transposed tie).
 Result<std::span<const std::byte>> Importer::DenseBytes(const pt2::Weight& w,
                                                         std::shared_ptr<const void>& owner) {
-  const auto storage = archive_.storage(w).bytes;
+  auto storage = archive_.storage(w).bytes;
+  owner = owner_;
   const size_t element = static_cast<size_t>(pt2::ElementBytes(w.dtype));
   size_t numel = 1;
   for (int64_t d : w.sizes) numel *= static_cast<size_t>(d);
-  if (w.dropped) return Unsupported("`{}` was saved without weights", w.name);
+  if (w.dropped) {
+    if (!random_)
+      return Unsupported(
+          "`{}` was saved without weights: --random-weights SEED makes some up, to measure with",
+          w.name);
+    LS_ASSIGN_OR_RETURN(storage, random_->Storage(w, owner));
+  }
   if (w.is_contiguous() || numel == 0) {
-    owner = owner_;
     return numel == 0
                ? std::span<const std::byte>()
                : storage.subspan(static_cast<size_t>(w.storage_offset) * element, numel * element);

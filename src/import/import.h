@@ -14,6 +14,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,8 @@ struct ImportOptions {
   std::map<std::string, int64_t> bounds;  // lowers a maximum, or sets a missing one
   std::map<std::string, int64_t>
       mins;  // replaces a minimum: Dim.AUTO says 2, torch's ops serve 0 and 1
+  // For parameters that the archive was saved without; none: such an archive is refused.
+  std::optional<uint64_t> random_weights = {};
 };
 
 struct SymbolRow {

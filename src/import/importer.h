@@ -10,6 +10,7 @@
 
 #include "import/functional.h"
 #include "import/import.h"
+#include "import/random_weights.h"
 #include "import/symbols.h"
 #include "ops/aten.h"
 
@@ -39,7 +40,9 @@ class Importer {
         owner_(std::move(owner)),
         options_(options),
         graph_(std::make_unique<ir::Graph>()),
-        store_(*graph_) {}
+        store_(*graph_) {
+    if (options.random_weights) random_.emplace(archive, *options.random_weights);
+  }
   Result<ImportResult> Run();
 
  private:
@@ -85,6 +88,7 @@ class Importer {
   const pt2::Pt2Archive& archive_;
   std::shared_ptr<const void> owner_;
   ImportOptions options_;
+  std::optional<RandomWeights> random_;
   std::unique_ptr<ir::Graph> graph_;
   TensorStore store_;
   std::unique_ptr<ShapeSampler> sampler_;

@@ -406,6 +406,8 @@ Result<Plan> Planner::Run() {
   for (const PlannedOutput& output : plan_.outputs)
     if (output.operand.storage != kNoStorage)
       plan_.storages[output.operand.storage].last_step = static_cast<uint32_t>(plan_.steps.size());
+  for (Storage& s : plan_.storages)
+    s.last_step = std::min(s.last_step + rules_.linger, static_cast<uint32_t>(plan_.steps.size()));
   LS_RETURN_IF_ERROR(SizeSlots());
   AddChecks();
   plan_.arena_bytes = AssignOffsets(plan_.storages);

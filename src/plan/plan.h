@@ -38,6 +38,9 @@ struct Rules {
   std::function<Need(const ir::Node& node, size_t input)> need;  // empty: kStrided
   std::function<Expr(const ir::Graph& graph, const ir::Node& node)>
       scratch;  // bytes; none: no scratch
+  // Steps for which a slot stays as it was after its last read: a backend may run a step that much later, together with
+  // one that follows.
+  uint32_t linger = 0;
 };
 
 enum class Place : uint8_t { kArena, kInput, kConstant, kState };

@@ -67,6 +67,9 @@ CASES = [
     "llama_tied_q4",
     "nested",
     "numbers_beside_halves",
+    "qwen3_decoder",
+    "qwen3_decoder_f16",
+    "qwen3_decoder_q4",
 ]
 
 # What a case needs that this backend refuses: sizes from the middle of a run, and f64.

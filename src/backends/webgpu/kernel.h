@@ -21,6 +21,8 @@
 // how routes are chosen: Select(m <= 8, ..., 0).
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -54,6 +56,21 @@ struct Dispatch {
   std::string failure = {};  // what fail() means; empty: the body does not call it. See CanFail
 };
 
+// Sizes that depend on the GPU, not on the model: chosen for speed only. LIVESHAPE_WEBGPU_TUNING sets them
+// ("gemv_lanes=256,few_rows=4"), for benchmarks that look for better ones. Measured by bench/webgpu_bench.py.
+struct Tuning {
+  int64_t few_rows = 8;      // up to which a product is a GEMV of each row
+  int64_t gemv_lanes = 128;  // a workgroup
+  int64_t tile_m = 64, tile_n = 64;
+  int64_t big_tile_m = 128, big_tile_n = 64;
+  int64_t big_tile_groups =
+      264;  // from which the big tile pays: two a multiprocessor of a large GPU
+  int64_t small_tile_groups = 64;  // below which tiles of half the rows do
+  int64_t fuse = 1;                // 0: every step is its own dispatch
+  int64_t split_keys = 512;        // of the context, a workgroup of attention has at most
+};
+Tuning ReadTuning(const char* text);  // null: as above
+
 // One step, as a kernel sees it at load.
 struct Lowering {
   const ir::Graph& graph;
@@ -62,6 +79,7 @@ struct Lowering {
   const ir::Node* node;  // null: a copy that the planner inserted
   const gpu::Limits& limits;
   const gpu::Features& features;
+  const Tuning& tuning;
 
   sym::Table& table() const { return graph.table(); }
   bool has(size_t input) const {
@@ -106,6 +124,16 @@ inline Status NeedF32(const Lowering& l) {
                      Name(l.out(0).dtype));
 }
 
+// One set of dispatches for several steps: a norm, the product that reads it and what is computed of that. Where
+// `when` holds at a live shape it runs in place of them all, at the place of the last; elsewhere they run as they were,
+// so everything that they need is still planned.
+struct Fusion {
+  std::vector<const plan::Step*> steps = {};  // in order; the last one's outputs are the fusion's
+  Expr when = {};                             // none: always
+  std::shared_ptr<plan::Step> step = {};      // the operands, as `dispatches` name them
+  std::vector<Dispatch> dispatches = {};
+};
+
 struct WebGpuKernel {
   const ir::OpDef* op;
   // Once, at load; a refusal (dtype, attribute) is an error that says what is not served (W9).
@@ -113,6 +141,8 @@ struct WebGpuKernel {
   plan::Need (*need)(const ir::Node& node, size_t input) = nullptr;  // default kStrided
   // Bytes that scratch(i) and scratch_word(i) see, f32 and u32.
   Expr (*scratch)(const ir::Graph& graph, const ir::Node& node) = nullptr;
+  // What this step could do together with its neighbours; whether it is safe is for fuse.h to say.
+  Result<std::optional<Fusion>> (*fuse)(const Lowering& lowering) = nullptr;
 };
 
 plan::Need NeedDense(const ir::Node& node, size_t input);

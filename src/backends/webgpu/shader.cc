@@ -59,6 +59,20 @@ const char* WordType(const Lowering& l, plan::StorageId id) {
   return IsQuantised(l, id) ? "u32" : PackingOf(storage.dtype).word;
 }
 
+// A binding has one type: vectors of four words, where nothing else of the step lies in the storage, and where none
+// of it would be cut off.
+bool CanBeVectors(const Lowering& l, plan::StorageId id) {
+  size_t uses = l.step.scratch == id ? 1 : 0;
+  for (const auto* operands : {&l.step.inputs, &l.step.outputs})
+    for (const plan::Operand& operand : *operands) uses += operand.storage == id ? 1 : 0;
+  const plan::Storage& s = l.plan.storages[id];
+  if (uses != 1 || s.place == plan::Place::kInput) return false;
+  if (s.place == plan::Place::kConstant) return l.graph.constants[s.index].data.size() % 16 == 0;
+  if (s.place == plan::Place::kState)
+    return ir::DenseBytes(s.dtype, l.graph.states[s.index].dims).value_or(1) % 16 == 0;
+  return true;
+}
+
 std::string ParamStruct(const std::vector<Param>& params) {
   std::string text = "struct Params {\n";
   for (const Param& p : params) {
@@ -183,21 +197,33 @@ void AddInput(const Lowering& l, const Dispatch& dispatch, size_t k, Bindings& b
   const auto asks_for = [&](const char* accessor) {
     return dispatch.body.find(fmt::format("in{}_{}(", k, accessor)) != std::string::npos;
   };
-  if (asks_for("vec4")) {
-    const size_t array = bindings.Add(operand.storage, "vec4<u32>");
-    accessors += fmt::format("fn in{}_vec4(i: u32) -> vec4<u32> {{ return {}; }}\n", k,
-                             bindings.Load(array, "i"));
-    return;
-  }
-  const size_t array = bindings.Add(operand.storage, WordType(l, operand.storage));
+  const Packing packing = PackingOf(operand.dtype);
+  const bool by_vectors = asks_for("vec4"),
+             vectors = by_vectors && CanBeVectors(l, operand.storage);
   const bool quantised = IsQuantised(l, operand.storage);
-  if (quantised || asks_for("word"))
-    accessors +=
-        fmt::format("fn in{}_word(i: u32) -> u32 {{ return {}; }}\n", k, bindings.Load(array, "i"));
-  if (!quantised)
-    accessors +=
-        fmt::format("fn in{}(i: u32) -> {} {{ return {}; }}\n", k, ValueType(operand.dtype),
-                    Read(PackingOf(operand.dtype), bindings, array));
+  const size_t array =
+      bindings.Add(operand.storage, vectors ? "vec4<u32>" : WordType(l, operand.storage));
+  const auto word = [&](std::string_view at) {
+    if (vectors)
+      return bindings.Load(array, fmt::format("({}) / 4u", at)) + fmt::format("[({}) % 4u]", at);
+    const std::string loaded = bindings.Load(array, at);
+    return quantised || packing.per_word > 1 ? loaded : fmt::format("bitcast<u32>({})", loaded);
+  };
+  if (quantised || by_vectors || asks_for("word"))
+    accessors += fmt::format("fn in{}_word(i: u32) -> u32 {{ return {}; }}\n", k, word("i"));
+  if (by_vectors)
+    accessors += fmt::format(
+        "fn in{0}_vec4(i: u32) -> vec4<u32> {{ return {1}; }}\n", k,
+        vectors ? bindings.Load(array, "i")
+                : fmt::format("vec4<u32>({}, {}, {}, {})", word("4u * i"), word("4u * i + 1u"),
+                              word("4u * i + 2u"), word("4u * i + 3u")));
+  if (quantised) return;
+  const std::string read = !vectors ? Read(packing, bindings, array)
+                           : packing.per_word == 1
+                               ? fmt::format("bitcast<{}>({})", packing.word, word("i"))
+                               : fmt::format(fmt::runtime(packing.read), word(packing.at));
+  accessors +=
+      fmt::format("fn in{}(i: u32) -> {} {{ return {}; }}\n", k, ValueType(operand.dtype), read);
 }
 
 void AddOutput(const Lowering& l, size_t k, Bindings& bindings, size_t array, bool atomic,

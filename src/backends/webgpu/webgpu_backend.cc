@@ -5,6 +5,7 @@
 #include <map>
 
 #include "backends/webgpu/device/limits.h"
+#include "backends/webgpu/fuse.h"
 #include "backends/webgpu/memory.h"
 #include "backends/webgpu/numbers.h"
 #include "backends/webgpu/shader.h"
@@ -46,8 +47,12 @@ class WebGpuBackend : public Backend {
   Status Load(const ir::Graph& graph, const plan::Plan& plan) override;
   Status Run(const RunContext& context, size_t begin, size_t end, size_t* failed) override;
 
-  Status FetchState(size_t state, std::byte* host) override { return memory_.Fetch(state, host); }
+  Status FetchState(size_t state, std::byte* host) override {
+    encoded_ahead_ = false;  // both encode for themselves
+    return memory_.Fetch(state, host);
+  }
   Status StoreState(size_t state, const std::byte* host) override {
+    encoded_ahead_ = false;
     return memory_.Store(state, host);
   }
   bool holds_tensors() const override { return true; }
@@ -57,6 +62,7 @@ class WebGpuBackend : public Backend {
     commands_.reserve(dispatches_.size() + memory_.most_copies());
   }
   Status FetchOutput(size_t output, std::byte* host) override {
+    encoded_ahead_ = false;
     return memory_.FetchOutput(output, host);
   }
   Status StoreArena(std::span<const std::byte> host) override { return memory_.Poison(host); }
@@ -64,18 +70,27 @@ class WebGpuBackend : public Backend {
   void AddStats(Stats& stats) const override;
 
  private:
+  Lowering LoweringOf(const plan::Step& step, const plan::Step& operands) const;
+  Status FindFusions();
   Status LoadStep(const Lowering& lowering);
+  Status LoadDispatches(const Lowering& l, const std::vector<Dispatch>& dispatches,
+                        uint32_t number);
 
   WebGpuOptions options_;
+  const webgpu::Tuning tuning_ = webgpu::ReadTuning(std::getenv("LIVESHAPE_WEBGPU_TUNING"));
   const ir::Graph* graph_ = nullptr;
   const plan::Plan* plan_ = nullptr;
   std::unique_ptr<gpu::Device> device_;
   webgpu::DeviceMemory memory_;
   webgpu::Numbers numbers_;
   std::map<std::string, gpu::PipelineId> pipelines_;  // by WGSL: equal nodes share one
+  std::vector<std::unique_ptr<webgpu::Fusion>> fusions_;
+  std::vector<const webgpu::Fusion*> fusion_of_;  // by step
   std::vector<LoadedDispatch> dispatches_;
   std::map<uint32_t, std::string> failures_;  // what fail() means, by step
   std::vector<Command> commands_;
+  std::vector<Command> last_commands_;
+  bool encoded_ahead_ = false;     // last_commands_ wait on the device, ready to be submitted
   std::vector<uint32_t> encoded_;  // steps of the dispatches of this run
   std::vector<double> times_;
   uint64_t runs_ = 0;  // only where a fault is injected
@@ -94,6 +109,7 @@ plan::Rules WebGpuBackend::rules() const {
             const WebGpuKernel* kernel = FindKernel(*node.op);
             return kernel && kernel->scratch ? kernel->scratch(graph, node) : sym::Expr();
           },
+      .linger = webgpu::kFusionReach,
   };
 }
 
@@ -125,11 +141,11 @@ Status WebGpuBackend::Load(const ir::Graph& graph, const plan::Plan& plan) {
     device_->CreateBuffer(device_->limits().buffer_bytes + 4, gpu::BufferUse::kStorage, "arena");
   numbers_.Begin(graph.table(), device_->limits().offset_alignment);
   LS_RETURN_IF_ERROR(memory_.Create(*device_, graph, plan, numbers_).Prefixed("load"));
+  LS_RETURN_IF_ERROR(FindFusions());
   for (const plan::Step& step : plan.steps) {
-    const ir::Node* node = step.node == ir::Graph::kNoNode ? nullptr : &graph.nodes[step.node];
-    const Lowering lowering{graph, plan, step, node, device_->limits(), device_->features()};
-    LS_RETURN_IF_ERROR(
-        LoadStep(lowering).Prefixed("load: " + (node ? ir::Describe(*node) : "a copy")));
+    const Lowering lowering = LoweringOf(step, step);
+    LS_RETURN_IF_ERROR(LoadStep(lowering).Prefixed(
+        "load: " + (lowering.node ? ir::Describe(*lowering.node) : "a copy")));
   }
   LS_RETURN_IF_ERROR(numbers_.Finish(*device_));
   for (LoadedDispatch& d : dispatches_) {
@@ -138,23 +154,64 @@ Status WebGpuBackend::Load(const ir::Graph& graph, const plan::Plan& plan) {
   }
   if (options_.profile) device_->CreateTimestamps(static_cast<uint32_t>(dispatches_.size()));
   commands_.reserve(dispatches_.size() + memory_.most_copies());
+  last_commands_.reserve(commands_.capacity());
   encoded_.reserve(dispatches_.size());
   times_.resize(dispatches_.size());
   memory_.ClearError();
   return device_->error().Prefixed("load");
 }
 
+Lowering WebGpuBackend::LoweringOf(const plan::Step& step, const plan::Step& operands) const {
+  const ir::Node* node = step.node == ir::Graph::kNoNode ? nullptr : &graph_->nodes[step.node];
+  return {*graph_, *plan_, operands, node, device_->limits(), device_->features(), tuning_};
+}
+
+Status WebGpuBackend::FindFusions() {
+  fusion_of_.assign(plan_->steps.size(), nullptr);
+  if (!tuning_.fuse) return {};
+  for (const plan::Step& step : plan_->steps) {
+    const Lowering l = LoweringOf(step, step);
+    const WebGpuKernel& kernel = *FindKernel(l.node ? *l.node->op : ops::kCopy);
+    if (kernel.fuse == nullptr) continue;
+    LS_ASSIGN_OR_RETURN(std::optional<webgpu::Fusion> fusion, kernel.fuse(l));
+    const auto taken = [&](const plan::Step* s) { return fusion_of_[s - plan_->steps.data()]; };
+    if (!fusion || std::any_of(fusion->steps.begin(), fusion->steps.end(), taken)) continue;
+    fusions_.push_back(std::make_unique<webgpu::Fusion>(std::move(*fusion)));
+    for (const plan::Step* s : fusions_.back()->steps)
+      fusion_of_[s - plan_->steps.data()] = fusions_.back().get();
+  }
+  return {};
+}
+
 Status WebGpuBackend::LoadStep(const Lowering& l) {
   const WebGpuKernel& kernel = *FindKernel(l.node ? *l.node->op : ops::kCopy);
-  LS_ASSIGN_OR_RETURN(const std::vector<Dispatch> dispatches, kernel.lower(l));
+  const webgpu::Fusion* fusion = fusion_of_[&l.step - l.plan.steps.data()];
+  const auto number = static_cast<uint32_t>(&l.step - l.plan.steps.data());
+  if (!fusion || fusion->when) {
+    LS_ASSIGN_OR_RETURN(std::vector<Dispatch> dispatches, kernel.lower(l));
+    if (fusion)
+      for (Dispatch& d : dispatches)
+        d.groups = sym::Select(fusion->when, l.table().Int(0), d.groups);
+    LS_RETURN_IF_ERROR(LoadDispatches(l, dispatches, number));
+  }
+  if (!fusion || fusion->steps.back() != &l.step) return {};
+  std::vector<Dispatch> dispatches = fusion->dispatches;
+  if (fusion->when)
+    for (Dispatch& d : dispatches) d.groups = sym::Select(fusion->when, d.groups, l.table().Int(0));
+  return LoadDispatches(LoweringOf(l.step, *fusion->step), dispatches, number);
+}
+
+Status WebGpuBackend::LoadDispatches(const Lowering& l, const std::vector<Dispatch>& dispatches,
+                                     uint32_t number) {
   for (const Dispatch& dispatch : dispatches) {
+    if (l.table().Bounds(dispatch.groups).hi <= 0 && dispatches.size() > 1) continue;
     LS_ASSIGN_OR_RETURN(const webgpu::Shader shader, webgpu::MakeShader(l, dispatch, memory_));
     // Folded into two dimensions, any count of 32 bits fits.
     if (l.table().Bounds(dispatch.groups).hi > INT32_MAX)
       return ResourceExhausted("{} workgroups at the bound", sym::ToString(dispatch.groups));
     LoadedDispatch d;
     d.label = l.node ? fmt::format("{} ({})", l.node->name, l.node->op->name) : "copy";
-    d.step = static_cast<uint32_t>(&l.step - l.plan.steps.data());
+    d.step = number;
     d.groups_at = numbers_.Slot(dispatch.groups);
     d.ranges.push_back(
         {{}, numbers_.AddParams(dispatch.params), webgpu::Numbers::BytesOf(dispatch.params)});
@@ -201,10 +258,18 @@ Status WebGpuBackend::Run(const RunContext& context, size_t begin, size_t end, s
     }
   memory_.AddReadback(numbers_, commands_);
   const bool timed = context.times && options_.profile;
-  LS_RETURN_IF_ERROR(device_->Encode(commands_, timed));
+  const bool repeated = !timed && commands_ == last_commands_;
+  if (!repeated || !encoded_ahead_) LS_RETURN_IF_ERROR(device_->Encode(commands_, timed));
+  encoded_ahead_ = false;
   *failed = end;
   if (options_.inject == "lose" && ++runs_ == 2) device_->Lose();
   LS_RETURN_IF_ERROR(device_->Submit());
+  // What was the same twice is likely to be so again: the next run is encoded while this one runs.
+  if (repeated) {
+    LS_RETURN_IF_ERROR(device_->Encode(commands_));
+    encoded_ahead_ = true;
+  }
+  std::swap(commands_, last_commands_);
   LS_ASSIGN_OR_RETURN(const uint32_t error, memory_.Readback(context.bases));
   if (error != 0) {
     memory_.ClearError();

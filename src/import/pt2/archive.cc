@@ -50,7 +50,7 @@ Status CheckWithinStorage(const JsonAt& at, Weight& weight, const Storage& stora
   if (!span) return too_large();
   if (span->elements == 0) return {};
   if (storage.bytes.empty()) {
-    if (weights_dropped) {
+    if (weights_dropped && weight.is_parameter) {
       weight.dropped = true;
       return {};
     }

@@ -65,7 +65,7 @@ class Pt2Archive {
   // that is missing from an archive with weights_dropped()). Its dtype and sizes equal the graph's.
   const Weight* FindWeight(const InputSpec& spec) const;
 
-  // `extra/liveshape.json` says {"weights_dropped": true}: constants are external, given at load.
+  // `extra/liveshape.json` says {"weights_dropped": true}: parameters, and they alone, may have no bytes.
   bool weights_dropped() const { return weights_dropped_; }
 
   // Extra files by name below `extra/`, in place: "liveshape.json" -> its text.

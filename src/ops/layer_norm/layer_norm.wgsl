@@ -1,19 +1,25 @@
+var<private> row_start: u32;
+var<private> row_mean: f32;
+var<private> row_scale: f32;
+
+fn row_value(i: u32) -> f32 {
+  return (in0(row_start + i) - row_mean) * row_scale * weight(i) + bias(i);
+}
+
 @compute @workgroup_size(64) fn main(@builtin(workgroup_id) wid: vec3<u32>,
     @builtin(num_workgroups) nwg: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
   let row = group_index(wid, nwg);
   if (row >= p.rows) { return; }
-  let first = row * p.width;
+  row_start = at_in0(row);
   var sum = 0.0;
-  for (var i = lane; i < p.width; i += 64u) { sum += in0(p.in0_offset + first + i); }
-  let mean = row_sum(lane, sum) / f32(p.width);
+  for (var i = lane; i < p.width; i += 64u) { sum += in0(row_start + i); }
+  row_mean = row_sum(lane, sum) / f32(p.width);
   // Two passes: E[x^2] - E[x]^2 cancels where the mean is large.
   var squares = 0.0;
   for (var i = lane; i < p.width; i += 64u) {
-    let x = in0(p.in0_offset + first + i) - mean;
+    let x = in0(row_start + i) - row_mean;
     squares += x * x;
   }
-  let scale = 1.0 / sqrt(row_sum(lane, squares) / f32(p.width) + epsilon());
-  for (var i = lane; i < p.width; i += 64u) {
-    set_out0(first + i, (in0(p.in0_offset + first + i) - mean) * scale * weight(i) + bias(i));
-  }
+  row_scale = 1.0 / sqrt(row_sum(lane, squares) / f32(p.width) + epsilon());
+  store_row(row * p.width, lane);
 }

@@ -10,6 +10,6 @@ Result<std::vector<Dispatch>> Lower(const Lowering& l) { return LowerNorm(l, wgs
 }  // namespace
 
 extern const WebGpuKernel kLayerNormKernel = {
-    .op = &ops::kLayerNorm, .lower = Lower, .need = NeedDense};
+    .op = &ops::kLayerNorm, .lower = Lower, .need = NormNeeds};
 
 }  // namespace liveshape::webgpu

@@ -2,8 +2,8 @@
 // computed in i32 and wrapped, halves in f32 and rounded, as on the CPU.
 #include <bit>
 
-#include "backends/webgpu/kernel.h"
 #include "ops/ops.h"
+#include "ops/pointwise/webgpu_value.h"
 
 namespace liveshape::webgpu {
 namespace {
@@ -158,22 +158,24 @@ bool DividesIntegers(PwOp op, Kind kind) {
 
 class Program {
  public:
-  Program(const Lowering& l, const ir::PointwiseProgram& program) : l_(l), program_(program) {}
+  Program(const Lowering& l, const ir::PointwiseProgram& program,
+          std::span<const PointwiseLoad> loads)
+      : l_(l), program_(program), loads_(loads) {}
 
-  Result<Dispatch> Make() {
+  Result<PointwiseValue> Make() {
     const DType out = l_.out(0).dtype;
     if (ValueType(out) == nullptr) return NoSuchType(out);
     for (size_t i = 0; i < program_.code.size(); ++i) LS_RETURN_IF_ERROR(Add(i));
     Dispatch index;
-    for (size_t k = 0; k < l_.step.inputs.size(); ++k)
-      if (l_.has(k)) AddStridedIndex(l_, l_.in(k), fmt::format("in{}", k), index);
-    std::string body = std::move(index.body);
-    body += fmt::format("fn value(i: u32) -> {} {{\n{}  return v{};\n}}\n", ValueType(out), lines_,
-                        program_.code.size() - 1);
-    for (Param& p : index.params) params_.push_back(std::move(p));
-    Dispatch d = MakeMap(l_, std::move(body), std::move(params_));
-    if (fails_) CanFail(l_, d, "an integer is divided by zero");
-    return d;
+    for (const PointwiseLoad& load : loads_)
+      if (load.given.empty() && l_.has(load.input))
+        AddStridedIndex(l_, l_.in(load.input), fmt::format("in{}", load.input), index);
+    PointwiseValue value{
+        .body = std::move(index.body), .params = std::move(params_), .fails = fails_};
+    value.body += fmt::format("fn value(i: u32) -> {} {{\n{}  return v{};\n}}\n", ValueType(out),
+                              lines_, program_.code.size() - 1);
+    for (Param& p : index.params) value.params.push_back(std::move(p));
+    return value;
   }
 
  private:
@@ -189,7 +191,10 @@ class Program {
     const auto v = [](uint32_t i) { return fmt::format("v{}", i); };
     const auto type = [&](uint32_t i) { return program_.code[i].dtype; };
     switch (instr.op) {
-      case PwOp::kLoad: return fmt::format("in{0}(at_in{0}(i))", instr.imm);
+      case PwOp::kLoad: {
+        const PointwiseLoad& load = loads_[static_cast<size_t>(instr.imm)];
+        return load.given.empty() ? fmt::format("in{0}(at_in{0}(i))", load.input) : load.given;
+      }
       case PwOp::kConst: return Rounded(instr.dtype, Constant(instr));
       case PwOp::kScalar: return Scalar(instr);
       case PwOp::kIota: return Iota(instr);
@@ -253,17 +258,27 @@ class Program {
 
   const Lowering& l_;
   const ir::PointwiseProgram& program_;
+  std::span<const PointwiseLoad> loads_;
   std::string lines_;
   std::vector<Param> params_;
   bool fails_ = false;
 };
 
 Result<std::vector<Dispatch>> Lower(const Lowering& l) {
-  LS_ASSIGN_OR_RETURN(Dispatch d, Program(l, l.node->Program()).Make());
+  std::vector<PointwiseLoad> loads;
+  for (size_t k = 0; k < l.step.inputs.size(); ++k) loads.push_back({.input = k});
+  LS_ASSIGN_OR_RETURN(PointwiseValue value, MakePointwiseValue(l, l.node->Program(), loads));
+  Dispatch d = MakeMap(l, std::move(value.body), std::move(value.params));
+  if (value.fails) CanFail(l, d, "an integer is divided by zero");
   return std::vector{std::move(d)};
 }
 
 }  // namespace
+
+Result<PointwiseValue> MakePointwiseValue(const Lowering& l, const ir::PointwiseProgram& program,
+                                          std::span<const PointwiseLoad> loads) {
+  return Program(l, program, loads).Make();
+}
 
 extern const WebGpuKernel kPointwiseKernel = {.op = &ops::kPointwise, .lower = Lower};
 

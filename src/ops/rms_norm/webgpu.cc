@@ -10,6 +10,6 @@ Result<std::vector<Dispatch>> Lower(const Lowering& l) { return LowerNorm(l, wgs
 }  // namespace
 
 extern const WebGpuKernel kRmsNormKernel = {
-    .op = &ops::kRmsNorm, .lower = Lower, .need = NeedDense};
+    .op = &ops::kRmsNorm, .lower = Lower, .need = NormNeeds};
 
 }  // namespace liveshape::webgpu

@@ -1,5 +1,6 @@
 #include "backends/webgpu/kernel.h"
 #include "ops/ops.h"
+#include "ops/rope/webgpu_fuse.h"
 
 namespace liveshape::webgpu {
 namespace {
@@ -21,6 +22,6 @@ Result<std::vector<Dispatch>> Lower(const Lowering& l) {
 
 }  // namespace
 
-extern const WebGpuKernel kRopeKernel = {.op = &ops::kRope, .lower = Lower};
+extern const WebGpuKernel kRopeKernel = {.op = &ops::kRope, .lower = Lower, .fuse = FuseRope};
 
 }  // namespace liveshape::webgpu

@@ -1,3 +1,15 @@
+var<private> row_first: u32;
+var<private> row_most: f32;
+var<private> row_total: f32;
+var<private> row_seen: bool;
+
+fn row_value(i: u32) -> f32 {
+  let x = in0(p.in0_offset + row_first + i * p.inner);
+  if (!row_seen) { return all_masked(); }
+  if (is_inf(x) && x < 0.0) { return 0.0; }
+  return exp(x - row_most) / row_total;
+}
+
 @compute @workgroup_size(64) fn main(@builtin(workgroup_id) wid: vec3<u32>,
     @builtin(num_workgroups) nwg: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
   let row = group_index(wid, nwg);
@@ -20,15 +32,9 @@
     if (!(is_inf(x) && x < 0.0)) { sum += exp(x - most); }
   }
   sum = row_sum(lane, sum);
-  for (var i = lane; i < p.width; i += 64u) {
-    let at = first + i * p.inner;
-    let x = in0(p.in0_offset + at);
-    var y = 0.0;
-    if (seen == 0.0) {
-      y = all_masked();
-    } else if (!(is_inf(x) && x < 0.0)) {
-      y = exp(x - most) / sum;
-    }
-    set_out0(at, y);
-  }
+  row_first = first;
+  row_most = most;
+  row_total = sum;
+  row_seen = seen != 0.0;
+  store_row(first, lane);
 }

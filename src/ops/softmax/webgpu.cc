@@ -1,4 +1,4 @@
-#include "backends/webgpu/kernel.h"
+#include "backends/webgpu/row_store.h"
 #include "backends/webgpu/wgsl.h"
 #include "ops/ops.h"
 
@@ -6,7 +6,7 @@ namespace liveshape::webgpu {
 namespace {
 
 Result<std::vector<Dispatch>> Lower(const Lowering& l) {
-  LS_RETURN_IF_ERROR(NeedF32(l));
+  if (ValueType(l.out(0).dtype) == nullptr) return NoSuchType(l.out(0).dtype);
   const ir::Dims& dims = l.in_dims(0);
   const auto axis = l.node->Int("dim");
   const Expr inner = l.numel({dims.begin() + axis + 1, dims.end()});
@@ -18,6 +18,7 @@ Result<std::vector<Dispatch>> Lower(const Lowering& l) {
               {.name = "in0_offset", .slot = l.in(0).offset_at}};
   d.body = fmt::format("fn all_masked() -> f32 {{ return f32_bits({}u); }}\n",
                        l.node->String("all_masked") == "nan" ? 0x7fc00000u : 0u);
+  d.body += StoreRow(l, dims[static_cast<size_t>(axis)], inner.is_int(1) ? "1u" : "p.inner");
   d.body += wgsl::kSoftmax;
   d.groups = rows;
   return std::vector{std::move(d)};

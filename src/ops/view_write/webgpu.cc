@@ -1,6 +1,7 @@
 // In place only what changes is written; else the base is copied first.
 #include "backends/webgpu/kernel.h"
 #include "ops/ops.h"
+#include "ops/view_write/webgpu_place.h"
 
 namespace liveshape::webgpu {
 namespace {
@@ -12,33 +13,32 @@ Result<std::vector<Dispatch>> Lower(const Lowering& l) {
   if (!l.step.in_place) dispatches.push_back(MakeCopy(l));
   Dispatch d;
   AddStridedIndex(l, l.in(1), "in1", d);
-  const ir::Dims &sizes = l.node->Exprs("sizes"), &strides = l.node->Exprs("strides");
-  const Expr count = l.numel(sizes);
+  const Expr count = l.numel(l.node->Exprs("sizes"));
   d.params.push_back({.name = "count", .expr = count});
-  d.params.push_back({.name = "total", .expr = l.numel(l.out_dims(0))});
-  d.params.push_back({.name = "to_offset", .expr = l.node->Exprs("offset")[0]});
-  d.body += "fn place(i: u32) -> u32 {\n  var at = p.to_offset;\n  var rest = i;\n";
-  for (size_t k = sizes.size(); k-- > 0;) {
-    d.params.push_back({.name = fmt::format("to_d{}", k), .expr = sizes[k]});
-    d.params.push_back({.name = fmt::format("to_s{}", k), .expr = strides[k]});
-    d.body += fmt::format("  at += rest % p.to_d{0} * p.to_s{0};\n  rest /= p.to_d{0};\n", k);
-  }
-  d.body += R"(  return at;
+  AddPlace(l, *l.node, d);
+  // Elements of 16 bits go out two at a time where they lie so: an atomic each would cost a prefill more than its write.
+  const int64_t each = SizeOf(dtype) == 2 && WritesWords(l.table(), *l.node, dtype) ? 2 : 1;
+  d.body += each == 2 ? R"(fn put(i: u32, at: u32) {
+  set_out0_word(at / 2u, (encode_out0(in1(at_in1(i))) & 0xffffu) | (encode_out0(in1(at_in1(i + 1u))) << 16u));
 }
+)"
+                      : "fn put(i: u32, at: u32) { set_out0(at, in1(at_in1(i))); }\n";
+  d.body += fmt::format(R"(
 @compute @workgroup_size(64) fn main(@builtin(workgroup_id) wid: vec3<u32>,
-    @builtin(num_workgroups) nwg: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
-  let i = group_index(wid, nwg) * 64u + lane;
-  if (i >= p.count) { return; }
+    @builtin(num_workgroups) nwg: vec3<u32>, @builtin(local_invocation_index) lane: u32) {{
+  let i = (group_index(wid, nwg) * 64u + lane) * {0}u;
+  if (i >= p.count) {{ return; }}
   let at = place(i);
-  if (at >= p.total) {
+  if (at + {0}u > p.total) {{
     fail();
     return;
-  }
-  set_out0(at, in1(at_in1(i)));
-}
-)";
-  d.groups = sym::CeilDiv(count, l.table().Int(64));
-  CanFail(l, d, "a write outside of the tensor");
+  }}
+  put(i, at);
+}}
+)",
+                        each);
+  d.groups = sym::CeilDiv(count, l.table().Int(64 * each));
+  CanFail(l, d, kWriteOutside);
   dispatches.push_back(std::move(d));
   return dispatches;
 }

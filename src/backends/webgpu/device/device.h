@@ -93,6 +93,7 @@ struct Command {
   BufferId from = {},
            to = {};  // kCopy, and kClear (`to` only); offsets and bytes are multiples of 4
   uint64_t from_offset = 0, to_offset = 0, bytes = 0;
+  friend bool operator==(const Command&, const Command&) = default;
 
   static Command Dispatch(PipelineId pipeline, GroupId group, uint32_t x, uint32_t y = 1) {
     return {.pipeline = pipeline, .group = group, .counts = {x, y, 1}};

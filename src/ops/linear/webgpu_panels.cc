@@ -1,0 +1,347 @@
+#include "ops/linear/webgpu_panels.h"
+
+#include <bit>
+
+#include "backends/webgpu/wgsl.h"
+#include "ops/linear/quantised.h"
+
+namespace liveshape::webgpu {
+namespace {
+
+constexpr int64_t kChunk = 2048;  // of K in workgroup memory: 8 KB of the 16 that every device has
+
+// How a weight lies in vectors of four words: what the shader's text depends on.
+struct Packed {
+  int bits = 0;  // 8 or 4: quantised; else 0
+  int64_t rows = 0, cols = 0;
+  DType dtype = DType::kF32;
+  int64_t parts = 4,
+          quads = 1;  // lanes beside each other on 16 columns, and fours of columns each has
+  int64_t panels() const { return (rows + 15) / 16; }
+  int64_t groups() const { return ops::QuantGroups(cols); }
+  int64_t block_vectors() const { return bits == 8 ? 34 : 18; }
+  int64_t per_word() const { return 32 / bits; }
+};
+
+Packed PackedOf(const Lowering& l, const PanelProduct& product) {
+  const ir::Constant& c = *l.constant(product.weight);
+  Packed w;
+  w.rows = c.dims[0], w.cols = c.dims[1], w.dtype = c.dtype;
+  if (c.encoding == ir::Encoding::kQ8SymG32) w.bits = 8;
+  if (c.encoding == ir::Encoding::kQ4SymG32) w.bits = 4;
+  w.parts = w.bits == 0 && SizeOf(w.dtype) == 2 ? 2 : 4;
+  w.quads = 4 / w.parts;
+  return w;
+}
+
+bool IsHalf(DType dtype) { return SizeOf(dtype) == 2; }
+
+std::string Rounded(DType dtype, const std::string& value) {
+  if (dtype == DType::kF32) return value;
+  return fmt::format("{}({})", dtype == DType::kF16 ? "round_f16" : "round_bf16", value);
+}
+
+// `fn unpack_pair(word) -> vec2<f32>`: two neighbours of 16 bits.
+std::string UnpackPair(DType dtype) {
+  return dtype == DType::kBF16
+             ? "fn unpack_pair(w: u32) -> vec2<f32> {\n"
+               "  return vec2<f32>(bitcast<f32>(w << 16u), bitcast<f32>(w & 0xffff0000u));\n}\n"
+             : "fn unpack_pair(w: u32) -> vec2<f32> { return unpack2x16float(w); }\n";
+}
+
+int64_t Columns(const Packed& w, const PanelProduct& product) {
+  return product.columns ? product.columns : w.rows;
+}
+
+// What both kernels begin with: constants, the input by element, the bias.
+Dispatch Begin(const Lowering& l, const PanelProduct& product, const Packed& w) {
+  Dispatch d;
+  const int64_t columns = Columns(w, product);
+  d.params = {{.name = "m", .expr = product.m},
+              {.name = "x_offset", .slot = l.in(product.x).offset_at}};
+  d.body = fmt::format("const K = {}u;\nconst COLUMNS = {}u;\n", w.cols, columns);
+  d.body += UnpackPair(w.dtype);
+  d.body += fmt::format("fn x(m: u32, k: u32) -> f32 {{ return in{}(p.x_offset + m * K + k); }}\n",
+                        product.x);
+  if (product.bias == kAbsent) {
+    d.body += "fn addend(n: u32) -> f32 { return 0.0; }\n";
+  } else {
+    const plan::Operand& bias = l.in(product.bias);
+    d.params.push_back({.name = "bias_offset", .slot = bias.offset_at});
+    d.params.push_back({.name = "bias_stride", .slot = bias.strides_at});
+    d.body += fmt::format(
+        "fn addend(n: u32) -> f32 {{ return in{}(p.bias_offset + n * p.bias_stride); }}\n",
+        product.bias);
+  }
+  return d;
+}
+
+// Plain panels: a vector of words is 4 or 8 columns at one k. Quantised: 4 columns at 4 or 8 k.
+std::string AddProducts(const Packed& w, const PanelProduct& product, int64_t lanes) {
+  std::string text;
+  for (size_t j = 0; j < product.joined.size(); ++j)
+    for (int64_t q = 0; q < w.quads; ++q)
+      text += fmt::format("var<private> sum{}{}: vec4<f32>;\n", j, q);
+  text += "fn add_products(panel: u32, lane: u32, k0: u32) {\n";
+  if (w.bits == 0) {
+    text += fmt::format(
+        "  for (var i = lane / {0}u; i < min(CHUNK, K - k0); i += {1}u) {{\n"
+        "    let a = input_chunk[i];\n",
+        w.parts, lanes / w.parts);
+    for (size_t j = 0; j < product.joined.size(); ++j) {
+      text += fmt::format(
+          "    let w{0} = WEIGHT(((panel + {1}u) * K + k0 + i) * {2}u + lane % {2}u);\n", j,
+          product.joined[j] / 16, w.parts);
+      if (w.quads == 1)
+        text += fmt::format("    sum{0}0 += a * bitcast<vec4<f32>>(w{0});\n", j);
+      else
+        text += fmt::format(
+            "    sum{0}0 += a * vec4<f32>(unpack_pair(w{0}.x), unpack_pair(w{0}.y));\n"
+            "    sum{0}1 += a * vec4<f32>(unpack_pair(w{0}.z), unpack_pair(w{0}.w));\n",
+            j);
+    }
+  } else {
+    const int64_t words = 32 / w.per_word();  // of a group
+    text += fmt::format(
+        "  for (var i = lane / 4u; i < min(CHUNK, K - k0) / {}u; i += {}u) {{\n"
+        "    let a = input_chunk[i * {}u];\n",
+        w.per_word(), lanes / 4, w.per_word() / 4);
+    if (w.bits == 4) text += "    let c = input_chunk[i * 2u + 1u];\n";
+    // The code of q = 0 is taken off once for all columns.
+    text += fmt::format("    let zero = {}.0 * dot({}, vec4<f32>(1.0));\n", 1 << (w.bits - 1),
+                        w.bits == 4 ? "a + c" : "a");
+    text += fmt::format("    let group = k0 / 32u + i / {}u;\n", words);
+    for (size_t j = 0; j < product.joined.size(); ++j) {
+      text += fmt::format(
+          "    let block{0} = ((panel + {1}u) * {2}u + group) * {3}u;\n"
+          "    let w{0} = WEIGHT(block{0} + 2u + i % {4}u * 4u + lane % 4u);\n"
+          "    let f{0} = WEIGHT(block{0} + lane % 4u / 2u);\n"
+          "    let g{0} = select(f{0}.zw, f{0}.xy, lane % 2u == 0u);\n"
+          "    sum{0}0 += vec4<f32>(unpack2x16float(g{0}.x), unpack2x16float(g{0}.y)) * "
+          "(vec4<f32>(",
+          j, product.joined[j] / 16, w.groups(), w.block_vectors(), words);
+      for (char c : std::string_view("xyzw"))
+        text += fmt::format("{}codes(w{}.{}, a{})", c == 'x' ? "" : ", ", j, c,
+                            w.bits == 4 ? ", c" : "");
+      text += ") - zero);\n";
+    }
+  }
+  text += "  }\n}\n";
+  text += "fn put_sums(j: u32, lane: u32) {\n";
+  for (size_t j = 0; j < product.joined.size(); ++j) {
+    text += fmt::format("  if (j == {}u) {{\n", j);
+    for (int64_t q = 0; q < w.quads; ++q)
+      text += fmt::format("    partial[lane * QUADS + {}u] = sum{}{};\n", q, j, q);
+    text += "  }\n";
+  }
+  return text + "}\n";
+}
+
+constexpr char kCodes4[] = R"(fn codes(w: u32, a: vec4<f32>, c: vec4<f32>) -> f32 {
+  let low = vec4<u32>(w, w >> 4u, w >> 8u, w >> 12u) & vec4<u32>(15u);
+  let high = vec4<u32>(w >> 16u, w >> 20u, w >> 24u, w >> 28u) & vec4<u32>(15u);
+  return dot(vec4<f32>(low), a) + dot(vec4<f32>(high), c);
+}
+)";
+constexpr char kCodes8[] = R"(fn codes(w: u32, a: vec4<f32>) -> f32 {
+  return dot(vec4<f32>(vec4<u32>(w, w >> 8u, w >> 16u, w >> 24u) & vec4<u32>(255u)), a);
+}
+)";
+
+// The norm's own arithmetic: see rms_norm.wgsl.
+std::string Norm(const PanelProduct& product, DType dtype) {
+  if (!product.normed)
+    return "fn norm_row(m: u32, lane: u32) {}\n"
+           "fn normalised(m: u32, k: u32) -> f32 { return x(m, k); }\n";
+  std::string weight = "1.0";
+  if (product.norm_weight != kAbsent)
+    weight = fmt::format("in{}(p.norm_offset + k)", product.norm_weight);
+  return fmt::format(
+      R"(var<private> row_scale: f32;
+var<workgroup> squares: array<f32, LANES>;
+fn norm_row(m: u32, lane: u32) {{
+  var sum = 0.0;
+  for (var k = lane; k < K; k += LANES) {{
+    let a = x(m, k);
+    sum += a * a;
+  }}
+  squares[lane] = sum;
+  for (var step = LANES / 2u; step > 0u; step /= 2u) {{
+    workgroupBarrier();
+    if (lane < step) {{ squares[lane] += squares[lane + step]; }}
+  }}
+  workgroupBarrier();
+  row_scale = 1.0 / sqrt(squares[0] / f32(K) + f32_bits({}u));
+}}
+fn normalised(m: u32, k: u32) -> f32 {{ return {}; }}
+)",
+      std::bit_cast<uint32_t>(static_cast<float>(product.epsilon)),
+      Rounded(dtype, fmt::format("{} * {}", Rounded(dtype, "x(m, k) * row_scale"), weight)));
+}
+
+std::string Stage(const Packed& w) {
+  if (w.bits == 0)
+    return R"(var<workgroup> input_chunk: array<f32, CHUNK>;
+fn stage(m: u32, k0: u32, lane: u32) {
+  for (var i = lane; i < min(CHUNK, K - k0); i += LANES) { input_chunk[i] = normalised(m, k0 + i); }
+}
+)";
+  return R"(var<workgroup> input_chunk: array<vec4<f32>, CHUNK / 4u>;
+fn stage(m: u32, k0: u32, lane: u32) {
+  for (var i = lane; i < min(CHUNK, K - k0) / 4u; i += LANES) {
+    let k = k0 + i * 4u;
+    input_chunk[i] =
+        vec4<f32>(normalised(m, k), normalised(m, k + 1u), normalised(m, k + 2u), normalised(m, k + 3u));
+  }
+}
+)";
+}
+
+std::string Store(const PanelProduct& product, DType dtype) {
+  std::string text;
+  if (product.value.empty()) {
+    text += "fn finish(m: u32, n: u32) -> f32 { return columns[n % 16u] + addend(n); }\n";
+  } else {
+    for (size_t j = 0; j < product.joined.size(); ++j)
+      text += fmt::format("var<private> joined{}: f32;\n", j);
+    text += product.value + "fn finish(m: u32, n: u32) -> f32 {\n";
+    for (size_t j = 0; j < product.joined.size(); ++j)
+      text += fmt::format("  joined{} = {};\n", j,
+                          Rounded(dtype, fmt::format("columns[{}u + n % 16u] + addend(n + {}u)",
+                                                     16 * j, product.joined[j])));
+    text += "  return value(m * COLUMNS + n);\n}\n";
+  }
+  if (!IsHalf(dtype))
+    return text + R"(fn store(m: u32, n0: u32, lane: u32) {
+  let n = n0 + lane;
+  if (lane < 16u && n < COLUMNS) { set_out0(m * COLUMNS + n, finish(m, n)); }
+}
+)";
+  return text + R"(fn store(m: u32, n0: u32, lane: u32) {
+  let n = n0 + lane * 2u;
+  if (lane < 8u && n < COLUMNS) {
+    let low = encode_out0(finish(m, n));
+    set_out0_word((m * COLUMNS + n) / 2u, low | (encode_out0(finish(m, n + 1u)) << 16u));
+  }
+}
+)";
+}
+
+void Replace(std::string& text, std::string_view what, const std::string& by) {
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size()))
+    text.replace(at, what.size(), by);
+}
+
+// 16 rows of K of the weight's panels from `panel` on, as f32.
+std::string LoadRight(const Packed& w) {
+  if (w.bits == 0)
+    return fmt::format(
+        R"(fn load_right(panel: u32, k0: u32, lane: u32) {{
+  for (var i = lane; i < TILE_N * {0}u; i += THREADS) {{
+    let part = i % {0}u;
+    let k = i / {0}u % 16u;
+    let near = i / {1}u;
+    var w = vec4<u32>(0u);
+    if (panel + near < PANELS && k0 + k < K) {{ w = WEIGHT(((panel + near) * K + k0 + k) * {0}u + part); }}
+    let at = (k * TILE_N + near * 16u) / 4u + part * {2}u;
+    {3}
+  }}
+}}
+)",
+        w.parts, 16 * w.parts, w.quads,
+        w.quads == 1 ? "tile_b[at] = bitcast<vec4<f32>>(w);"
+                     : "tile_b[at] = vec4<f32>(unpack_pair(w.x), unpack_pair(w.y));\n"
+                       "    tile_b[at + 1u] = vec4<f32>(unpack_pair(w.z), unpack_pair(w.w));");
+  // A word is 4 or 8 consecutive k of one column.
+  const int64_t per = w.per_word(), words = 16 / per;
+  std::string text = fmt::format(R"(fn load_right(panel: u32, k0: u32, lane: u32) {{
+  for (var i = lane; i < TILE_N * {0}u; i += THREADS) {{
+    let column = i % 16u;
+    let near = i / {1}u;
+    let k = i / 16u % {0}u * {2}u;
+    var w = 0u;
+    var scale = 0.0;
+    if (panel + near < PANELS) {{
+      let block = ((panel + near) * {3}u + k0 / 32u) * {4}u;
+      scale = unpack2x16float(WEIGHT(block + column / 2u) >> (16u * (column % 2u))).x;
+      w = WEIGHT(block + 8u + (k0 % 32u + k) / {2}u * 16u + column);
+    }}
+    let n = near * 16u + column;
+)",
+                                 words, 16 * words, per, w.groups(), w.block_vectors() * 4);
+  for (int64_t e = 0; e < per; ++e)
+    text += fmt::format(
+        "    tile_b[((k + {0}u) * TILE_N + n) / 4u][n % 4u] =\n"
+        "        (f32(extractBits(w, {1}u, {2}u)) - {3}.0) * scale;\n",
+        e, e * w.bits, w.bits, 1 << (w.bits - 1));
+  return text + "  }\n}\n";
+}
+
+}  // namespace
+
+bool ServesPanels(const Lowering& l, const PanelProduct& product) {
+  const ir::Constant* weight = l.constant(product.weight);
+  if (weight == nullptr || weight->layout != ir::ConstantLayout::kPanel16) return false;
+  const Packed w = PackedOf(l, product);
+  if (w.cols % (w.bits ? 32 : 4) != 0 || w.cols == 0) return false;
+  if (IsHalf(l.out(0).dtype) && Columns(w, product) % 2 != 0) return false;
+  for (int64_t offset : product.joined)
+    if (offset % 16 != 0) return false;
+  return product.joined.size() == 1 || Columns(w, product) % 16 == 0;
+}
+
+Dispatch PanelGemv(const Lowering& l, const PanelProduct& product) {
+  const Packed w = PackedOf(l, product);
+  const DType dtype = l.out(0).dtype;
+  const int64_t lanes =
+      std::min<int64_t>(l.tuning.gemv_lanes, int64_t{l.limits.workgroup_invocations});
+  const int64_t panels = (Columns(w, product) + 15) / 16;
+  Dispatch d = Begin(l, product, w);
+  d.groups = product.m * panels;
+  if (product.normed && product.norm_weight != kAbsent)
+    d.params.push_back({.name = "norm_offset", .slot = l.in(product.norm_weight).offset_at});
+  d.params.insert(d.params.end(), product.value_params.begin(), product.value_params.end());
+  d.body += fmt::format(
+      "const PANELS = {}u;\nconst LANES = {}u;\nconst PARTS = {}u;\nconst QUADS = {}u;\n"
+      "const JOINED = {}u;\nconst CHUNK = {}u;\n",
+      panels, lanes, w.parts, w.quads, product.joined.size(), std::min(w.cols, kChunk));
+  d.body += Norm(product, dtype) + Stage(w);
+  if (w.bits) d.body += w.bits == 4 ? kCodes4 : kCodes8;
+  d.body += AddProducts(w, product, lanes) + Store(product, dtype) + wgsl::kGemvPanels;
+  Replace(d.body, "WEIGHT", fmt::format("in{}_vec4", product.weight));
+  return d;
+}
+
+Dispatch PanelGemm(const Lowering& l, const PanelProduct& product, Tile tile) {
+  const Packed w = PackedOf(l, product);
+  const DType dtype = l.out(0).dtype;
+  sym::Table& table = l.table();
+  Dispatch d = Begin(l, product, w);
+  d.groups = sym::CeilDiv(product.m, table.Int(tile.m)) * ((w.rows + tile.n - 1) / tile.n);
+  d.body += fmt::format("const PANELS = {}u;\nconst TILE_M = {}u;\nconst TILE_N = {}u;\n",
+                        w.panels(), tile.m, tile.n);
+  // Two neighbours are one word where the row begins at a word: at an offset of 0, which all dense results share.
+  const bool pairs = IsHalf(dtype) && l.in(product.x).offset_at == l.out(0).offset_at;
+  d.body += pairs ? fmt::format(
+                        "fn load_left(m: u32, k: u32) -> vec2<f32> {{\n"
+                        "  return unpack_pair(in{}_word((m * K + k) / 2u));\n}}\n",
+                        product.x)
+                  : "fn load_left(m: u32, k: u32) -> vec2<f32> { return vec2<f32>(x(m, k), x(m, k "
+                    "+ 1u)); }\n";
+  d.body += LoadRight(w);
+  d.body += IsHalf(dtype) ? R"(fn store_pair(m: u32, n: u32, v: vec2<f32>) {
+  set_out0_word((m * COLUMNS + n) / 2u,
+                encode_out0(v.x + addend(n)) | (encode_out0(v.y + addend(n + 1u)) << 16u));
+}
+)"
+                          : R"(fn store_pair(m: u32, n: u32, v: vec2<f32>) {
+  set_out0(m * COLUMNS + n, v.x + addend(n));
+  if (n + 1u < COLUMNS) { set_out0(m * COLUMNS + n + 1u, v.y + addend(n + 1u)); }
+}
+)";
+  d.body += wgsl::kGemmPanels;
+  Replace(d.body, "WEIGHT", fmt::format("in{}_{}", product.weight, w.bits ? "word" : "vec4"));
+  return d;
+}
+
+}  // namespace liveshape::webgpu
