@@ -1,0 +1,74 @@
+// Records a second that a walk emits: in process, and from a compiled producer library. An elementwise add over 4 M
+// elements in tiles of 512 (57,344 records) and a product of 4096^3 (1024 tiles and their K steps).
+//
+//   make bench, or: build/release/npu_trace_bench
+#include <benchmark/benchmark.h>
+
+#include <filesystem>
+
+#include "backends/npu/producer/library.h"
+#include "backends/npu/producer/source.h"
+#include "ops/aten.h"
+#include "ops/ops.h"
+
+namespace liveshape::npu {
+namespace {
+
+struct Loaded {
+  ir::Graph graph;
+  plan::Plan plan;
+  Model model;
+  std::unique_ptr<Producer> producer;
+
+  Status Make(bool product) {
+    sym::Expr n = graph.table().Symbol({.name = "N", .lo = 1, .hi = 1 << 23});
+    const ir::Dims dims = product ? ir::Dims{n, n} : ir::Dims{n};
+    const ir::ValueId a = graph.AddInput("a", {DType::kF32, dims}),
+                      b = graph.AddInput("b", {DType::kF32, dims});
+    ops::AtenCall call(graph, "bench", "bench", "", {});
+    const ir::ValueId y = product ? call.Emit(ops::kMatmul, {a, b})
+                                  : call.Binary(ir::PwOp::kAdd, call.Of(a), call.Of(b));
+    LS_RETURN_IF_ERROR(call.status());
+    graph.outputs.push_back({.name = "y", .value = y});
+    graph.table().NarrowSymbol(n.symbol(), 1, product ? 4096 : 1 << 22);
+    LS_ASSIGN_OR_RETURN(plan, plan::MakePlan(graph, PlanRules()));
+    LS_ASSIGN_OR_RETURN(model, Lower(graph, plan, {.forced_tile = product ? 128 : 512}));
+    const std::string path =
+        (std::filesystem::temp_directory_path() / (product ? "product.so" : "add.so")).string();
+    LS_RETURN_IF_ERROR(CompileProducer(ProducerSource(model), path));
+    LS_ASSIGN_OR_RETURN(producer, Producer::Open(path, Digest(model)));
+    return {};
+  }
+};
+
+template <typename Record>
+int Count(void* count, const Record*) {
+  ++*static_cast<uint64_t*>(count);
+  return 0;
+}
+
+void Run(benchmark::State& state, bool product, bool library) {
+  Loaded loaded;
+  if (Status status = loaded.Make(product); !status.ok())
+    return state.SkipWithError(status.message().c_str());
+  uint64_t records = 0;
+  const ls_trace_sink sink = {&records, Count<ls_trace_dispatch>, Count<ls_trace_dma>,
+                              Count<ls_trace_compute>, Count<ls_trace_barrier>};
+  const int64_t args[] = {product ? 4096 : 1 << 22};
+  Walker walker(loaded.model.kernels[0]);
+  for (auto _ : state) {
+    if (library)
+      loaded.producer->kernel(0).walk(args, 1, &sink);
+    else
+      walker.Walk(args, sink);
+  }
+  state.SetItemsProcessed(static_cast<int64_t>(records));
+}
+
+BENCHMARK_CAPTURE(Run, add_in_process, false, false);
+BENCHMARK_CAPTURE(Run, add_library, false, true);
+BENCHMARK_CAPTURE(Run, product_in_process, true, false);
+BENCHMARK_CAPTURE(Run, product_library, true, true);
+
+}  // namespace
+}  // namespace liveshape::npu
