@@ -36,6 +36,9 @@ struct Code {
   Counts per_row = {};
   // The last extent is reduced: partial results cross the lanes once a row, this many times.
   int lane_reductions = 0;
+  // So many of a record's operands are written; they come first. Timing needs to know writes from reads: what waits
+  // for what, and that nothing is read before it was written.
+  int outputs = 1;
 };
 
 }  // namespace liveshape::npu
