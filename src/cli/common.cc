@@ -67,7 +67,8 @@ Result<BackendPtr> MakeBackend(const std::string& name, int threads, bool profil
   if (name == "cpu") return MakeCpuBackend({.threads = threads});
   if (name == "null") return MakeNullBackend();
   if (name == "webgpu") return MakeWebGpuBackend({.profile = profile});
-  return InvalidArgument("unknown backend `{}`: there are cpu, webgpu and null", name);
+  if (name == "npu") return MakeNpuBackend();
+  return InvalidArgument("unknown backend `{}`: there are cpu, webgpu, npu and null", name);
 }
 
 HostTensor::HostTensor(DType dtype, std::vector<int64_t> dims)

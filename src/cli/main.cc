@@ -93,7 +93,7 @@ void AddJson(CLI::App* command, bool& json) {
 }
 void AddBackend(CLI::App* command, std::string& backend, int& threads) {
   command
-      ->add_option("--backend", backend, "cpu, webgpu or null (plans and binds, computes nothing)")
+      ->add_option("--backend", backend, "cpu, webgpu, npu or null (plans and binds, computes nothing)")
       ->capture_default_str();
   command->add_option("--threads", threads, "Threads of the CPU backend; 0: one per core")
       ->capture_default_str();
@@ -176,7 +176,7 @@ void Define(CLI::App& app, AllOptions& o) {
   cost->add_option("model", o.cost.model, "A .live artifact")->required();
   AddList(cost, "--at", o.cost.at, "S=128,B=1",
           "A live shape; values known at run too, where the cost depends on them");
-  cost->add_option("--backend", o.cost.backend, "Whose plan: cpu, webgpu or null")
+  cost->add_option("--backend", o.cost.backend, "Whose plan: cpu, webgpu, npu or null")
       ->capture_default_str();
   cost->add_option("--threads", o.cost.threads, "Threads of the CPU backend: scratch is by thread")
       ->capture_default_str();

@@ -9,16 +9,18 @@
 #include "backends/cpu/kernel.h"
 #include "base/observe.h"
 #include "ops/ops.h"
+#include "ops/pointwise/cpu_generate.h"
 #include "ops/pointwise/cpu_program.h"
 
 namespace liveshape::cpu {
 namespace {
 
+using pw::Generate;
+using pw::GenerateNumber;
 using pw::IsHalf;
 using pw::kTile;
 using pw::Program;
 using pw::Step;
-using pw::TileType;
 
 constexpr int kMaxRank = 32;
 
@@ -124,33 +126,6 @@ const std::byte* Gather(const Source& source, const Space& space, int64_t begin,
       offset -= at[d] * source.strides[d];
       at[d] = 0;
     }
-  }
-}
-
-// Stores `value(i)` as the tile type of `dtype`.
-template <typename Value>
-void Generate(DType dtype, std::byte* to, int64_t n, Value value) {
-  auto fill = [&]<typename T>(T*) {
-    T* y = reinterpret_cast<T*>(to);
-    const bool truth = dtype == DType::kBool;
-    for (int64_t i = 0; i < n; ++i) y[i] = truth ? T(value(i) != 0) : static_cast<T>(value(i));
-  };
-  switch (TileType(dtype)) {
-    case DType::kF32: return fill(static_cast<float*>(nullptr));
-    case DType::kF64: return fill(static_cast<double*>(nullptr));
-    case DType::kI64: return fill(static_cast<int64_t*>(nullptr));
-    case DType::kI32: return fill(static_cast<int32_t*>(nullptr));
-    case DType::kI16: return fill(static_cast<int16_t*>(nullptr));
-    case DType::kI8: return fill(static_cast<int8_t*>(nullptr));
-    default: return fill(static_cast<uint8_t*>(nullptr));
-  }
-}
-
-void GenerateNumber(DType dtype, bool is_float, int64_t bits, std::byte* to, int64_t n) {
-  if (is_float) {
-    Generate(dtype, to, n, [v = std::bit_cast<double>(bits)](int64_t) { return v; });
-  } else {
-    Generate(dtype, to, n, [bits](int64_t) { return bits; });
   }
 }
 

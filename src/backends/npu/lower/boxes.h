@@ -1,0 +1,39 @@
+// Tiles that are boxes of an op's operands: whole along the dims that the op works on (the row of a softmax, the dims
+// that a reduction drops), cut along the others. One tile, one compute.
+//
+//   Boxes boxes;
+//   boxes.dims = x.dims;                                       // the space that is walked
+//   boxes.whole = {false, false, true};
+//   boxes.operands = {{y, {0, 1, 2}}, {x, {0, 1, 2}}, {weight, {2}}};    // output first; which dim of the space each has
+//   LS_RETURN_IF_ERROR(LowerBoxes(k, boxes, code, values));
+#pragma once
+
+#include "backends/npu/lower/builder.h"
+
+namespace liveshape::npu {
+
+inline constexpr int kNoDim = -1;  // a dim of extent 1
+
+struct BoxOperand {
+  View view;
+  std::vector<int> dims;  // by dim of the view: the dim of the space it follows, or kNoDim
+};
+
+struct Boxes {
+  std::vector<Expr> dims = {};
+  std::vector<bool> whole = {};
+  std::vector<BoxOperand> operands = {};
+  size_t outputs = 1;
+};
+
+// Of operands that all have the dims of the first, nothing whole.
+Boxes SameBoxes(std::vector<View> operands);
+
+// The record has the extents [elements cut, elements whole] and, as arguments, the live extents of the space. A row
+// (the dims that are whole) that does not fit the scratchpad at the bound is refused.
+Status LowerBoxes(KernelBuilder& k, const Boxes& boxes, Code code, ValueFunction values);
+
+// What the CPU's kernel of this node computes, on the box in the scratchpad.
+Result<ValueFunction> CpuValues(const Lowering& l, const Boxes& boxes);
+
+}  // namespace liveshape::npu

@@ -1,0 +1,124 @@
+// What walks of tile programs emit.
+#include <gmock/gmock.h>
+
+#include "backends/npu/testing.h"
+
+namespace liveshape::npu {
+namespace {
+
+using ::testing::HasSubstr;
+
+Result<Lowered> AddVectors(std::vector<int64_t> sizes = {}, Target target = {.forced_tile = 512}) {
+  SizedGraph g;
+  g.sizes = std::move(sizes);
+  const sym::Expr n = g.Size("N");
+  const ir::ValueId a = g.Input("a", {n}), b = g.Input("b", {n});
+  g.Output(g.Add(a, b));
+  return LowerGraph(std::move(g.graph), target);
+}
+
+// N5: per tile dispatch, load a, load b, barrier, compute, store, barrier, and nothing else.
+TEST(TraceTest, N5AddInTilesOf512) {
+  auto add = AddVectors();
+  ASSERT_TRUE(add.ok()) << add.status().message();
+  ASSERT_EQ(add->model.kernels.size(), 1u);
+  const Kernel& kernel = add->model.kernels[0];
+  for (auto [n, tiles] : {std::pair{1024, 2}, {2048, 4}}) {
+    const Recorder walk = RecordWalk(kernel, {{n}});
+    std::string expected;
+    for (int t = 0; t < tiles; ++t) expected += "dllbcsb";
+    EXPECT_EQ(walk.kinds, expected) << "N=" << n;
+  }
+}
+
+TEST(TraceTest, TailsAreClamped) {
+  auto add = AddVectors();
+  ASSERT_TRUE(add.ok());
+  const Recorder walk = RecordWalk(add->model.kernels[0], {{1000}});
+  ASSERT_EQ(walk.kinds, "dllbcsbdllbcsb");
+  const auto load = walk.As<ls_trace_dma>(8);
+  EXPECT_EQ(load.offset, 512 * 4);
+  EXPECT_EQ(load.rank, 1u);
+  EXPECT_EQ(load.extent[0], 488);
+  EXPECT_EQ(walk.As<ls_trace_compute>(11).extent[0], 488);
+  EXPECT_EQ(walk.As<ls_trace_dispatch>(7).tile, 1);
+  EXPECT_EQ(load.place.version, 1u);
+}
+
+TEST(TraceTest, NothingIsEmittedForNoElements) {
+  auto add = AddVectors({0});
+  ASSERT_TRUE(add.ok());
+  EXPECT_EQ(RecordWalk(add->model.kernels[0], {}).kinds, "");
+}
+
+TEST(TraceTest, AWrongNumberOfShapeArgsIsRefused) {
+  auto add = AddVectors();
+  ASSERT_TRUE(add.ok());
+  Recorder recorder;
+  const int64_t two[] = {1, 2};
+  EXPECT_EQ(Walk(add->model.kernels[0], two, recorder.sink()), -1);
+}
+
+TEST(TraceTest, ACallbackEndsTheWalk) {
+  auto add = AddVectors();
+  ASSERT_TRUE(add.ok());
+  ls_trace_sink sink = Recorder().sink();
+  sink.dispatch = [](void*, const ls_trace_dispatch*) { return 42; };
+  EXPECT_EQ(Walk(add->model.kernels[0], {{1024}}, sink), 42);
+}
+
+// A broadcast whose dims merge at some live sizes only, then a product and a softmax.
+Result<Lowered> Mixed(std::vector<int64_t> sizes, const Target& target) {
+  SizedGraph g;
+  g.sizes = std::move(sizes);
+  const sym::Expr r = g.Size("R"), c = g.Size("C");
+  const ir::ValueId x = g.Input("x", {r, c}), bias = g.Input("bias", {c}), w = g.Input("w", {c, g.Int(40)});
+  const ir::ValueId sum = g.Add(x, g.call.Expand(bias, {r, c}));
+  const ir::ValueId y = g.call.Emit(ops::kMatmul, {sum, w});
+  g.Output(g.call.Emit(ops::kSoftmax, {y}, {{"dim", int64_t{1}}, {"all_masked", std::string("nan")}}));
+  if (!g.call.ok()) return g.call.status();
+  return LowerGraph(std::move(g.graph), target);
+}
+
+// N9: a static program is the dynamic one with constants, and emits the same records.
+TEST(TraceTest, N9StaticAndDynamicEmitTheSameRecords) {
+  for (const Target& target : {Target{}, Target{.scratchpad_bytes = 1 << 20}, Target{.forced_tile = 48}}) {
+    auto dynamic = Mixed({}, target);
+    ASSERT_TRUE(dynamic.ok()) << dynamic.status().message();
+    for (auto [r, c] : {std::pair{1, 1}, {1, 37}, {37, 1}, {129, 65}, {1000, 513}, {2048, 128}}) {
+      auto constant = Mixed({r, c}, target);
+      ASSERT_TRUE(constant.ok()) << constant.status().message();
+      ASSERT_EQ(constant->model.kernels.size(), dynamic->model.kernels.size());
+      for (size_t k = 0; k < dynamic->model.kernels.size(); ++k) {
+        const Recorder a = RecordWalk(dynamic->model.kernels[k], {{r, c}});
+        const Recorder b = RecordWalk(constant->model.kernels[k], {});
+        EXPECT_TRUE(a.kinds == b.kinds && a.records == b.records)
+            << dynamic->model.kernels[k].name << " at " << r << "x" << c;
+        EXPECT_EQ(dynamic->model.kernels[k].buffers[0].bytes, constant->model.kernels[k].buffers[0].bytes);
+      }
+    }
+  }
+}
+
+TEST(TraceTest, ATileThatCannotFitIsAnErrorWithTheSizes) {
+  auto add = AddVectors({}, {.scratchpad_bytes = 4096, .forced_tile = 512});
+  ASSERT_FALSE(add.ok());
+  EXPECT_THAT(add.status().message(), HasSubstr("its tile needs 12288 bytes"));
+  EXPECT_THAT(add.status().message(), HasSubstr("the scratchpad has 4096"));
+}
+
+TEST(TraceTest, N10AnOpWithoutALoweringIsRefusedByName) {
+  SizedGraph g;
+  const sym::Expr n = g.Size("N");
+  const ir::ValueId x = g.Input("x", {n});
+  auto sorted = g.graph->AddNode(ops::kSort, {x},
+                                 {{"dim", int64_t{0}}, {"descending", int64_t{0}}, {"count", ir::Dims{n}}});
+  ASSERT_TRUE(sorted.ok()) << sorted.status().message();
+  g.Output((*sorted)[0]);
+  auto lowered = LowerGraph(std::move(g.graph), {});
+  ASSERT_FALSE(lowered.ok());
+  EXPECT_THAT(lowered.status().message(), HasSubstr("no tile lowering for `sort`"));
+}
+
+}  // namespace
+}  // namespace liveshape::npu

@@ -1,0 +1,74 @@
+#include "backends/npu/values/product_values.h"
+
+#include <algorithm>
+
+#include "backends/npu/values/element.h"
+#include "ops/linear/quantised.h"
+
+namespace liveshape::npu {
+namespace {
+
+// c[m, :] += a[m, k] * b[k, :], k ascending: the sum of an element does not depend on the tile's other extents.
+template <typename A, typename B>
+void Multiply(const ls_trace_compute& record, float* c, const A& a, const B& b) {
+  const int64_t m = record.extent[1], k = record.extent[2], n = record.extent[3];
+  if (record.argument[0] != 0) std::fill_n(c, m * n, 0.0f);
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t j = 0; j < k; ++j) {
+      const float factor = a(i * k + j);
+      float* const row = c + i * n;
+      for (int64_t l = 0; l < n; ++l) row[l] += factor * b(j * n + l);
+    }
+}
+
+}  // namespace
+
+ValueFunction MultiplyValues(DType a, DType b) {
+  return [a, b](const ValueCall& call) {
+    const auto left = [&](int64_t i) { return LoadFloat(a, call.operand[1], i); };
+    if (b == DType::kF32) {
+      const float* const right = call.as<float>(2);
+      Multiply(call.record, call.as<float>(0), left, [right](int64_t i) { return right[i]; });
+    } else {
+      Multiply(call.record, call.as<float>(0), left,
+               [&](int64_t i) { return LoadFloat(b, call.operand[2], i); });
+    }
+    return Status();
+  };
+}
+
+ValueFunction BiasValues(DType bias) {
+  return [bias](const ValueCall& call) {
+    const int64_t m = call.record.extent[0], n = call.record.extent[1];
+    float* const c = call.as<float>(0);
+    for (int64_t i = 0; i < m * n; ++i) c[i] += LoadFloat(bias, call.operand[1], i % n);
+    return Status();
+  };
+}
+
+ValueFunction RoundValues(DType out) {
+  return [out](const ValueCall& call) {
+    const int64_t n = call.record.extent[0] * call.record.extent[1];
+    const float* const c = call.as<float>(1);
+    for (int64_t i = 0; i < n; ++i) StoreFloat(out, call.operand[0], i, c[i]);
+    return Status();
+  };
+}
+
+ValueFunction DequantiseValues(int bits) {
+  return [bits](const ValueCall& call) {
+    const int64_t k = call.record.extent[0], n = call.record.extent[1];
+    float* const b = call.as<float>(0);
+    const auto fill = [&](auto* blocks) {
+      for (int64_t j = 0; j < n; ++j)
+        for (int64_t i = 0; i < k; ++i) b[i * n + j] = ops::QuantisedAt(blocks, k, j, i);
+    };
+    if (bits == 8)
+      fill(call.as<const ops::QuantBlock<8>>(1));
+    else
+      fill(call.as<const ops::QuantBlock<4>>(1));
+    return Status();
+  };
+}
+
+}  // namespace liveshape::npu

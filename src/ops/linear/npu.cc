@@ -1,0 +1,43 @@
+#include "backends/npu/lower/map.h"
+#include "backends/npu/lower/product.h"
+#include "ops/ops.h"
+
+namespace liveshape::npu {
+namespace {
+
+// Leading dims of x are rows: one dim of them where they lie densely, batches of rows otherwise.
+Status Lower(const Lowering& l, std::vector<Kernel>& kernels) {
+  KernelBuilder k(l);
+  Product p{.a = k.In(0), .b = k.In(1), .c = k.Out(0)};
+  if (const ir::Constant* weight = l.constant(1); weight && weight->packed())
+    p.form = weight->encoding == ir::Encoding::kQ8SymG32   ? WeightForm::kQ8Panel16
+             : weight->encoding == ir::Encoding::kQ4SymG32 ? WeightForm::kQ4Panel16
+                                                           : WeightForm::kPanel16;
+  p.n = p.b.dims[0];
+  p.k = p.b.dims[1];
+  p.b_n = p.b.strides[0];
+  p.b_k = p.b.strides[1];
+  if (l.has(2)) p.bias = k.In(2);
+  const size_t leading = p.a.rank() - 1;
+  const View views[] = {p.a, p.c};
+  const std::vector<Expr> rows = MergeDims(k, views, leading);
+  for (size_t d = 0; d + 1 < leading; ++d) {
+    p.batch.push_back(rows[d]);
+    p.a_batch.push_back(p.a.strides[d]);
+    p.b_batch.push_back(k.Int(0));
+    p.c_batch.push_back(p.c.strides[d]);
+  }
+  p.m = leading > 0 ? rows.back() : k.Int(1);
+  p.a_m = leading > 0 ? p.a.strides[leading - 1] : k.Int(0);
+  p.c_m = leading > 0 ? p.c.strides[leading - 1] : k.Int(0);
+  p.a_k = p.a.strides.back();
+  p.c_n = p.c.strides.back();
+  LS_RETURN_IF_ERROR(LowerProduct(l, k, p));
+  return k.Finish(kernels);
+}
+
+}  // namespace
+
+extern const NpuOp kLinearNpu = {.op = &ops::kLinear, .lower = Lower};
+
+}  // namespace liveshape::npu

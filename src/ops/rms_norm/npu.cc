@@ -1,0 +1,31 @@
+#include "backends/npu/lower/boxes.h"
+#include "ops/ops.h"
+
+namespace liveshape::npu {
+namespace {
+
+Status Lower(const Lowering& l, std::vector<Kernel>& kernels) {
+  KernelBuilder k(l);
+  Boxes boxes = SameBoxes({k.Out(0), k.In(0)});
+  const int last = static_cast<int>(boxes.dims.size()) - 1;
+  boxes.whole.back() = true;
+  // x squared and summed; times 1 / root of the mean, and weight.
+  Code code{.name = "rms_norm"};
+  code.per_element[VectorClass::kSimple] = 2;
+  code.per_row[VectorClass::kSimple] = 2;
+  code.per_row[VectorClass::kDivide] = 2;
+  code.lane_reductions = 1;
+  if (l.has(1)) {
+    boxes.operands.push_back({k.In(1), {last}});
+    code.per_element[VectorClass::kSimple] += 1;
+  }
+  LS_ASSIGN_OR_RETURN(ValueFunction values, CpuValues(l, boxes));
+  LS_RETURN_IF_ERROR(LowerBoxes(k, boxes, code, std::move(values)));
+  return k.Finish(kernels);
+}
+
+}  // namespace
+
+extern const NpuOp kRmsNormNpu = {.op = &ops::kRmsNorm, .lower = Lower};
+
+}  // namespace liveshape::npu

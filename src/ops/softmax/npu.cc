@@ -1,0 +1,26 @@
+#include "backends/npu/lower/boxes.h"
+#include "ops/ops.h"
+
+namespace liveshape::npu {
+namespace {
+
+Status Lower(const Lowering& l, std::vector<Kernel>& kernels) {
+  KernelBuilder k(l);
+  Boxes boxes = SameBoxes({k.Out(0), k.In(0)});
+  boxes.whole[static_cast<size_t>(l.node->Int("dim"))] = true;
+  // max; x - max, exp, sum; times 1 / sum.
+  Code code{.name = "softmax"};
+  code.per_element[VectorClass::kSimple] = 4;
+  code.per_element[VectorClass::kTranscendental] = 1;
+  code.per_row[VectorClass::kDivide] = 1;
+  code.lane_reductions = 2;
+  LS_ASSIGN_OR_RETURN(ValueFunction values, CpuValues(l, boxes));
+  LS_RETURN_IF_ERROR(LowerBoxes(k, boxes, code, std::move(values)));
+  return k.Finish(kernels);
+}
+
+}  // namespace
+
+extern const NpuOp kSoftmaxNpu = {.op = &ops::kSoftmax, .lower = Lower};
+
+}  // namespace liveshape::npu

@@ -1,0 +1,76 @@
+"""Cases on the NPU backend (N4, N8): values through tiles, DMA and scratchpad, strict and poisoned.
+
+A case or two of every op with a tile lowering, and whole models; others by
+`LIVESHAPE_BACKENDS=npu pytest tests/conformance/test_cases.py -k NAME`.
+"""
+
+import subprocess
+
+import pytest
+from liveshape.testing import EXPORTS, collect, prepare
+from test_cases import CLI, cli
+
+CASES = [
+    "unary_raw",
+    "activations_f16",
+    "casts_raw",
+    "integer_i64_raw",
+    "where_raw",
+    "arange_raw",
+    "full_raw",
+    "rank6",
+    "permute_raw",
+    "view_merge_raw",
+    "flip_raw",
+    "linear_raw",
+    "linear_odd",
+    "linear_q4_odd",
+    "linear_q8_f16",
+    "matmul_raw",
+    "matmul_transposed",
+    "bmm",
+    "softmax_last_raw",
+    "softmax_first",
+    "softmax_extreme",
+    "layer_norm_raw",
+    "rms_norm",
+    "rms_plus_x",
+    "sum_mean_raw",
+    "extremes_raw",
+    "any_all_raw",
+    "argmax",
+    "cumsum_i64_raw",
+    "cat_raw",
+    "embedding",
+    "index_raw",
+    "index_written_raw",
+    "rope_raw",
+    "sdpa_gqa_causal_raw",
+    "attention_bool_raw",
+    "attention_nan_rows",
+    "state_counter_raw",
+    "kv_counter",
+    "kv_data",
+    "mlp_raw",
+    "mlp_static",
+    "qwen3_block",
+    "qwen3_sdpa_raw",
+    "llama_eager_raw",
+    "bert_sdpa_raw",
+]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_case(name, prepared, tmp_path):
+    assert name not in prepared, prepared[name]
+    folder, live = EXPORTS / name, tmp_path / "model.live"
+    cli("compile", folder / "model.pt2", "-o", live, *collect()[name].compile_flags())
+    cli("verify", live, "--golden", folder / "golden", "--backends", "npu")
+
+
+def test_an_op_without_a_tile_lowering_is_refused_at_load_by_name(tmp_path):
+    folder, live = prepare(collect()["sort_raw"]), tmp_path / "model.live"
+    cli("compile", folder / "model.pt2", "-o", live)
+    command = [CLI, "verify", live, "--golden", folder / "golden", "--backends", "npu"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2 and "no tile lowering for `sort`" in done.stderr
