@@ -1,0 +1,33 @@
+#include "backends/npu/report/roofline.h"
+
+#include <algorithm>
+
+namespace liveshape::npu {
+
+const char* ToString(Limit limit) {
+  constexpr const char* kNames[] = {"arrays", "lanes", "memory"};
+  return kNames[static_cast<size_t>(limit)];
+}
+
+double Roofline::Cycles() const { return std::max({array_cycles, lane_cycles, memory_cycles}); }
+
+double Roofline::Share(const Account& account) const {
+  return account.cycles == 0 ? 0 : Cycles() / static_cast<double>(account.cycles);
+}
+
+Roofline Place(const Machine& machine, const Account& account) {
+  Roofline r;
+  const auto bytes = static_cast<double>(account.loaded_bytes + account.stored_bytes);
+  const auto macs = static_cast<double>(account.macs);
+  const auto operations = static_cast<double>(account.vector_work);
+  r.array_cycles = macs / static_cast<double>(machine.PeakMacsPerCycle());
+  r.lane_cycles = operations / static_cast<double>(machine.vector.lanes * machine.cores);
+  r.memory_cycles = bytes / machine.PeakBytesPerCycle();
+  r.intensity = bytes == 0 ? 0 : (macs + operations) / bytes;
+  r.limit = r.memory_cycles >= std::max(r.array_cycles, r.lane_cycles) ? Limit::kMemory
+            : r.array_cycles >= r.lane_cycles                          ? Limit::kArrays
+                                                                       : Limit::kLanes;
+  return r;
+}
+
+}  // namespace liveshape::npu
