@@ -52,6 +52,7 @@ CASES = [
     "rope_raw",
     "cat_raw",
     "cat_i64",
+    "symbols_300",
     "sdpa_gqa_causal_raw",
     "attention_nan_rows",
     "sum_mean_raw",

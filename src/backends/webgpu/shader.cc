@@ -190,6 +190,14 @@ Dispatch MakeMap(const Lowering& l, std::string body, std::vector<Param> params)
 
 namespace {
 
+// By a call of one of its accessors: `in1` alone would be found in `in12`.
+bool Reads(const Dispatch& dispatch, size_t input) {
+  for (const char* format : {"in{}(", "in{}_word(", "in{}_vec4("})
+    if (dispatch.body.find(fmt::format(fmt::runtime(format), input)) != std::string::npos)
+      return true;
+  return false;
+}
+
 // `in<k>(i)`, and in<k>_word(i) or in<k>_vec4(i) where the body asks for words as they lie.
 void AddInput(const Lowering& l, const Dispatch& dispatch, size_t k, Bindings& bindings,
               std::string& accessors) {
@@ -275,8 +283,7 @@ Result<Shader> MakeShader(const Lowering& l, const Dispatch& dispatch, const Dev
   }
   std::string accessors;
   for (size_t k = 0; k < l.step.inputs.size(); ++k)
-    if (l.has(k) && dispatch.body.find(fmt::format("in{}", k)) != std::string::npos)
-      AddInput(l, dispatch, k, bindings, accessors);
+    if (l.has(k) && Reads(dispatch, k)) AddInput(l, dispatch, k, bindings, accessors);
   for (size_t k = 0; k < outputs.size(); ++k)
     AddOutput(l, k, bindings, outputs[k], atomic[k], accessors);
   if (l.step.scratch != plan::kNoStorage) {
