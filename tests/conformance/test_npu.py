@@ -38,7 +38,7 @@ CASES = [
     "sum_mean_raw",
     "extremes_raw",
     "any_all_raw",
-    "argmax",
+    "argmax_raw",
     "cumsum_i64_raw",
     "conv1d_options_raw",
     "conv2d_raw",
