@@ -131,7 +131,7 @@ struct NpuOptions {
   int64_t scratchpad_bytes = 16 << 20;
   int array_rows = 128, array_cols = 128, arrays = 2;  // of a systolic array; how many
   int lanes = 128;                                     // of the vector unit
-  int64_t tile = 0;                                    // forces a tile size; 0: chosen by the live shape
+  int64_t tile = 0;  // forces a tile size; 0: chosen by the live shape
 };
 // Values by walking tile programs through a scratchpad, DMA and all: slow, and right only if every tile is.
 BackendPtr MakeNpuBackend(const NpuOptions& options = {});

@@ -68,6 +68,12 @@ Result<BackendPtr> MakeBackend(const std::string& name, int threads, bool profil
   if (name == "null") return MakeNullBackend();
   if (name == "webgpu") return MakeWebGpuBackend({.profile = profile});
   if (name == "npu") return MakeNpuBackend();
+  if (name.starts_with("npu:")) {
+    LS_ASSIGN_OR_RETURN(const int64_t tile, ParseInt(name.substr(4)));
+    if (tile < 1 || tile > (1 << 20))
+      return InvalidArgument("`{}`: a tile of 1 to {}", name, 1 << 20);
+    return MakeNpuBackend({.tile = tile});
+  }
   return InvalidArgument("unknown backend `{}`: there are cpu, webgpu, npu and null", name);
 }
 

@@ -38,12 +38,23 @@ CASES = [
     "sum_mean_raw",
     "extremes_raw",
     "any_all_raw",
-    "argmax",
+    "argmax_raw",
     "cumsum_i64_raw",
+    "conv1d_options_raw",
+    "conv2d_raw",
+    "max_pool2d_raw",
+    "avg_pool2d_raw",
+    "adaptive_avg_pool2d_raw",
+    "pad_constant_raw",
+    "pad_repeating_raw",
+    "sort_raw",
     "cat_raw",
     "embedding",
+    "embedding_q4_tied",
+    "embedding_q8",
     "index_raw",
     "index_written_raw",
+    "scatter_raw",
     "rope_raw",
     "sdpa_gqa_causal_raw",
     "attention_bool_raw",
@@ -53,10 +64,11 @@ CASES = [
     "kv_data",
     "mlp_raw",
     "mlp_static",
-    "qwen3_block",
     "qwen3_sdpa_raw",
     "llama_eager_raw",
     "bert_sdpa_raw",
+    "resnet_basic_raw",
+    "llama_tied_q4",
 ]
 
 
@@ -68,9 +80,18 @@ def test_case(name, prepared, tmp_path):
     cli("verify", live, "--golden", folder / "golden", "--backends", "npu")
 
 
+@pytest.mark.parametrize(
+    "name", ["add", "add_2d", "add_3d", "no_padding", "view", "straddle", "regroup"]
+)
+def test_tiles_that_end_in_the_middle(name, tmp_path):
+    folder, live = prepare(collect()[f"tiles_{name}"]), tmp_path / "model.live"
+    cli("compile", folder / "model.pt2", "-o", live)
+    cli("verify", live, "--golden", folder / "golden", "--backends", "cpu,npu:512")
+
+
 def test_an_op_without_a_tile_lowering_is_refused_at_load_by_name(tmp_path):
-    folder, live = prepare(collect()["sort_raw"]), tmp_path / "model.live"
+    folder, live = prepare(collect()["nonzero_raw"]), tmp_path / "model.live"
     cli("compile", folder / "model.pt2", "-o", live)
     command = [CLI, "verify", live, "--golden", folder / "golden", "--backends", "npu"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 2 and "no tile lowering for `sort`" in done.stderr
+    assert done.returncode == 2 and "no tile lowering for `nonzero`" in done.stderr

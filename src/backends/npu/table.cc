@@ -3,9 +3,11 @@
 
 namespace liveshape::npu {
 
+extern const NpuOp kAdaptiveMeanNpu;
 extern const NpuOp kArgmaxNpu;
 extern const NpuOp kAttentionNpu;
 extern const NpuOp kCatNpu;
+extern const NpuOp kConvNpu;
 extern const NpuOp kCopyNpu;
 extern const NpuOp kCumsumNpu;
 extern const NpuOp kEmbeddingNpu;
@@ -14,20 +16,25 @@ extern const NpuOp kIndexPutNpu;
 extern const NpuOp kLayerNormNpu;
 extern const NpuOp kLinearNpu;
 extern const NpuOp kMatmulNpu;
+extern const NpuOp kPadNpu;
 extern const NpuOp kPointwiseNpu;
+extern const NpuOp kPoolNpu;
 extern const NpuOp kReduceNpu;
 extern const NpuOp kReshapeNpu;
 extern const NpuOp kRmsNormNpu;
 extern const NpuOp kRopeNpu;
 extern const NpuOp kSoftmaxNpu;
+extern const NpuOp kSortNpu;
 extern const NpuOp kViewWriteNpu;
 
 std::span<const NpuOp* const> AllOps() {
   static constexpr const NpuOp* kOps[] = {
       // clang-format off: one line each
+      &kAdaptiveMeanNpu,
       &kArgmaxNpu,
       &kAttentionNpu,
       &kCatNpu,
+      &kConvNpu,
       &kCopyNpu,
       &kCumsumNpu,
       &kEmbeddingNpu,
@@ -36,12 +43,15 @@ std::span<const NpuOp* const> AllOps() {
       &kLayerNormNpu,
       &kLinearNpu,
       &kMatmulNpu,
+      &kPadNpu,
       &kPointwiseNpu,
+      &kPoolNpu,
       &kReduceNpu,
       &kReshapeNpu,
       &kRmsNormNpu,
       &kRopeNpu,
       &kSoftmaxNpu,
+      &kSortNpu,
       &kViewWriteNpu,
       // clang-format on
   };

@@ -43,9 +43,7 @@ struct SizedGraph {
   ir::ValueId Add(ir::ValueId a, ir::ValueId b) {
     return call.Binary(ir::PwOp::kAdd, call.Of(a), call.Of(b));
   }
-  void Output(ir::ValueId value) {
-    graph->outputs.push_back({.name = "y", .value = value});
-  }
+  void Output(ir::ValueId value) { graph->outputs.push_back({.name = "y", .value = value}); }
 };
 
 // Every record of a walk, as bytes behind a letter for its kind.
@@ -54,13 +52,13 @@ struct Recorder {
   std::vector<std::string> records;
 
   ls_trace_sink sink() {
-    return {.context = this,
-            .dispatch = [](void* c, const ls_trace_dispatch* r) { return Keep(c, 'd', r, sizeof(*r)); },
-            .dma = [](void* c, const ls_trace_dma* r) {
-              return Keep(c, r->store ? 's' : 'l', r, sizeof(*r));
-            },
-            .compute = [](void* c, const ls_trace_compute* r) { return Keep(c, 'c', r, sizeof(*r)); },
-            .barrier = [](void* c, const ls_trace_barrier* r) { return Keep(c, 'b', r, sizeof(*r)); }};
+    return {
+        .context = this,
+        .dispatch = [](void* c, const ls_trace_dispatch* r) { return Keep(c, 'd', r, sizeof(*r)); },
+        .dma = [](void* c,
+                  const ls_trace_dma* r) { return Keep(c, r->store ? 's' : 'l', r, sizeof(*r)); },
+        .compute = [](void* c, const ls_trace_compute* r) { return Keep(c, 'c', r, sizeof(*r)); },
+        .barrier = [](void* c, const ls_trace_barrier* r) { return Keep(c, 'b', r, sizeof(*r)); }};
   }
   template <typename Record>
   Record As(size_t i) const {

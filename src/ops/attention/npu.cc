@@ -27,14 +27,14 @@ class AttentionLowering {
 
   Status Run() {
     if (q_.dtype != DType::kF32 && q_.dtype != DType::kF16 && q_.dtype != DType::kBF16)
-      return Unsupported("attention of {} on the NPU: f32, f16 and bf16 are served", Name(q_.dtype));
+      return Unsupported("attention of {} on the NPU: f32, f16 and bf16 are served",
+                         Name(q_.dtype));
     LS_RETURN_IF_ERROR(ChooseTiles());
     AddBuffers();
     AddCodes();
     k_.Loop("b", q_.dims[0], [&](Expr b) {
-      k_.Loop("g", key_.dims[1], [&](Expr g) {
-        k_.Tiles("s", q_.dims[2], tile_s_, [&](Span s) { Item(b, g, s); });
-      });
+      k_.Loop("g", key_.dims[1],
+              [&](Expr g) { k_.Tiles("s", q_.dims[2], tile_s_, [&](Span s) { Item(b, g, s); }); });
     });
     return {};
   }
@@ -130,8 +130,7 @@ class AttentionLowering {
 
   void Item(Expr b, Expr g, Span s) {
     const Expr keys = KeysOf(s);
-    const Expr steps =
-        k_.Let("steps", sym::Max(k_.Int(1), sym::CeilDiv(keys, k_.Int(keys_))));
+    const Expr steps = k_.Let("steps", sym::Max(k_.Int(1), sym::CeilDiv(keys, k_.Int(keys_))));
     k_.Item();
     k_.Loop("t", steps, [&](Expr i) {
       const Expr start = k_.Let("t_start", i * keys_);
@@ -185,7 +184,8 @@ class AttentionLowering {
       std::vector<Place> operands = {k_.At(out_buffer_), k_.At(sums_), k_.At(state_)};
       if (needs_mean()) operands.push_back(k_.At(mean_));
       k_.Compute(finish_, {rows, width_}, operands, {keys});
-      k_.Store(out_, k_.At(out_buffer_), RowsAt(out_, b, g, s), Rows(out_, s, width_, out_.strides[3]));
+      k_.Store(out_, k_.At(out_buffer_), RowsAt(out_, b, g, s),
+               Rows(out_, s, width_, out_.strides[3]));
     });
     k_.BarrierTile();
   }
@@ -211,9 +211,10 @@ class AttentionLowering {
   std::optional<View> mask_, row_limits_;
   Expr heads_, depth_, width_, tile_s_;
   int64_t depth_hi_ = 1, width_hi_ = 1, positions_ = 1, rows_ = 1, keys_ = 1;
-  uint32_t q_buffer_ = 0, k_buffer_ = 0, v_buffer_ = 0, scores_ = 0, state_ = 0, sums_ = 0, mean_ = 0,
-           out_buffer_ = 0, mask_buffer_ = 0, limits_buffer_ = 0;
-  uint32_t score_ = 0, softmax_ = 0, rescale_ = 0, values_ = 0, sum_values_ = 0, clear_ = 0, finish_ = 0;
+  uint32_t q_buffer_ = 0, k_buffer_ = 0, v_buffer_ = 0, scores_ = 0, state_ = 0, sums_ = 0,
+           mean_ = 0, out_buffer_ = 0, mask_buffer_ = 0, limits_buffer_ = 0;
+  uint32_t score_ = 0, softmax_ = 0, rescale_ = 0, values_ = 0, sum_values_ = 0, clear_ = 0,
+           finish_ = 0;
 };
 
 Status Lower(const Lowering& l, std::vector<Kernel>& kernels) {

@@ -134,8 +134,8 @@ ValueFunction FinishValues(const AttentionNumbers& numbers) {
         if (total == 0)
           value = numbers.all_masked == "zero"  ? 0
                   : numbers.all_masked == "nan" ? std::numeric_limits<float>::quiet_NaN()
-                                                : keys == 0 ? std::numeric_limits<float>::quiet_NaN()
-                                            : call.as<float>(3)[e] / keys;
+                  : keys == 0                   ? std::numeric_limits<float>::quiet_NaN()
+                                                : call.as<float>(3)[e] / keys;
         StoreFloat(numbers.dtype, call.operand[0], r * width + e, value);
       }
     }

@@ -16,13 +16,15 @@ struct AttentionNumbers {
   std::optional<DType> mask = {};
 };
 
-ValueFunction ScoreValues(const AttentionNumbers& numbers);        // [1, rows, D, keys]: scores, q, k
+ValueFunction ScoreValues(const AttentionNumbers& numbers);  // [1, rows, D, keys]: scores, q, k
 // [rows, keys]: scores, state, mask?, row limits?; arguments: first, first key, first position, positions, limit
 ValueFunction SoftmaxValues(const AttentionNumbers& numbers);
-ValueFunction ClearValues();                                       // [rows, E]: sums, state: no key is seen
-ValueFunction RescaleValues();                                     // [rows, E]: sums, state
-ValueFunction WeightedSumValues(const AttentionNumbers& numbers);  // [1, rows, keys, E]: sums, scores, v; first
-ValueFunction SumOfValues(const AttentionNumbers& numbers);        // [keys, E]: mean, v; first
-ValueFunction FinishValues(const AttentionNumbers& numbers);       // [rows, E]: out, sums, state, mean?; keys
+ValueFunction ClearValues();    // [rows, E]: sums, state: no key is seen
+ValueFunction RescaleValues();  // [rows, E]: sums, state
+ValueFunction WeightedSumValues(
+    const AttentionNumbers& numbers);  // [1, rows, keys, E]: sums, scores, v; first
+ValueFunction SumOfValues(const AttentionNumbers& numbers);  // [keys, E]: mean, v; first
+ValueFunction FinishValues(
+    const AttentionNumbers& numbers);  // [rows, E]: out, sums, state, mean?; keys
 
 }  // namespace liveshape::npu

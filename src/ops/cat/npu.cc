@@ -11,8 +11,8 @@ Status Lower(const Lowering& l, std::vector<Kernel>& kernels) {
     KernelBuilder k(l, fmt::format("_{}", i));
     View y = k.Out(0);
     for (size_t before = 0; before < i; ++before)
-      y.offset = y.offset +
-                 k.Import(l.graph.type(l.step.inputs[before].value).dims[dim]) * y.strides[dim];
+      y.offset =
+          y.offset + k.Import(l.graph.type(l.step.inputs[before].value).dims[dim]) * y.strides[dim];
     const View x = k.In(i);
     y.dims = x.dims;
     LowerMove(k, y, x);

@@ -7,8 +7,6 @@ namespace liveshape::npu {
 namespace {
 
 Status Lower(const Lowering& l, std::vector<Kernel>& kernels) {
-  if (l.node->Int("accumulate") != 0)
-    return Unsupported("index_put with accumulate on the NPU, whose DMA does not add");
   if (!l.step.in_place) {
     KernelBuilder k(l, "_base");
     LowerMove(k, k.Out(0), k.In(0));
@@ -22,7 +20,8 @@ Status Lower(const Lowering& l, std::vector<Kernel>& kernels) {
                    .inner = {},
                    .dense = k.In(1),
                    .wrap = l.node->IntOr("wrap", 1) != 0,
-                   .scatter = true};
+                   .scatter = true,
+                   .accumulate = l.node->Int("accumulate") != 0};
   for (int64_t axis : l.node->Ints("axes")) move.axes.push_back(static_cast<size_t>(axis));
   for (size_t i = 2; i < l.step.inputs.size(); ++i) move.indices.push_back(k.In(i));
   SplitDims(move);

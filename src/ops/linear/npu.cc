@@ -8,15 +8,9 @@ namespace {
 // Leading dims of x are rows: one dim of them where they lie densely, batches of rows otherwise.
 Status Lower(const Lowering& l, std::vector<Kernel>& kernels) {
   KernelBuilder k(l);
-  Product p{.a = k.In(0), .b = k.In(1), .c = k.Out(0)};
-  if (const ir::Constant* weight = l.constant(1); weight && weight->packed())
-    p.form = weight->encoding == ir::Encoding::kQ8SymG32   ? WeightForm::kQ8Panel16
-             : weight->encoding == ir::Encoding::kQ4SymG32 ? WeightForm::kQ4Panel16
-                                                           : WeightForm::kPanel16;
-  p.n = p.b.dims[0];
-  p.k = p.b.dims[1];
-  p.b_n = p.b.strides[0];
-  p.b_k = p.b.strides[1];
+  Product p{.a = k.In(0), .c = k.Out(0), .b = WeightOf(l, k, 1)};
+  p.n = p.b.view.dims[0];
+  p.k = p.b.k;
   if (l.has(2)) p.bias = k.In(2);
   const size_t leading = p.a.rank() - 1;
   const View views[] = {p.a, p.c};

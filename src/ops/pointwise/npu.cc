@@ -66,7 +66,8 @@ Code MakeCode(const ir::PointwiseProgram& program) {
   for (const ir::PwInstr& instr : program.code) {
     const Work work = WorkOf(instr.op);
     // Lanes are 32 bits wide.
-    const DType operand = ir::OperandCount(instr.op) > 0 ? program.code[instr.a].dtype : instr.dtype;
+    const DType operand =
+        ir::OperandCount(instr.op) > 0 ? program.code[instr.a].dtype : instr.dtype;
     const float words = SizeOf(operand) > 4 || SizeOf(instr.dtype) > 4 ? 2 : 1;
     code.per_element[VectorClass::kSimple] += words * work.simple;
     code.per_element[VectorClass::kDivide] += words * work.divide;
@@ -87,7 +88,9 @@ bool HasIota(const ir::PointwiseProgram& program) {
 Status Lower(const Lowering& l, std::vector<Kernel>& kernels) {
   const ir::PointwiseProgram& program = l.node->Program();
   const bool iota = HasIota(program);
-  LS_ASSIGN_OR_RETURN(ValueFunction values, PointwiseValues(l.graph, *l.node));
+  std::vector<DType> dtypes;
+  for (const plan::Operand& input : l.step.inputs) dtypes.push_back(input.dtype);
+  LS_ASSIGN_OR_RETURN(ValueFunction values, PointwiseValues(program, std::move(dtypes)));
   if (l.step.inputs.size() + 1 > LS_TRACE_MAX_OPERANDS)
     return Unsupported("a chain of {} inputs: at most {} are served", l.step.inputs.size(),
                        LS_TRACE_MAX_OPERANDS - 1);
@@ -95,6 +98,7 @@ Status Lower(const Lowering& l, std::vector<Kernel>& kernels) {
   std::vector<View> operands;
   for (size_t i = 0; i < l.step.inputs.size(); ++i) operands.push_back(k.In(i));
   operands.insert(operands.begin(), k.Out(0));
+  operands = CommonDims(k, std::move(operands));
   if (iota && operands[0].rank() > LS_TRACE_MAX_RANK)
     return Unsupported("indices along a dim of rank {}: at most {} is served", operands[0].rank(),
                        LS_TRACE_MAX_RANK);

@@ -16,9 +16,8 @@ using pw::Step;
 
 class Chain {
  public:
-  Chain(pw::Program program, size_t first_scalar, std::vector<DType> inputs)
+  Chain(pw::Program program, std::vector<DType> inputs)
       : program_(std::move(program)),
-        first_scalar_(first_scalar),
         inputs_(std::move(inputs)),
         pointers_(program_.values),
         registers_((program_.registers * program_.register_bytes + 7) / 8) {}
@@ -50,9 +49,8 @@ class Chain {
   void Fill(const Step& step) {
     std::byte* to = Register(step);
     const bool constant = step.kind == Step::Kind::kConst;
-    pw::GenerateNumber(step.dtype,
-                       constant ? IsFloat(step.dtype) : program_.float_scalar[step.imm],
-                       constant ? step.imm : call_->params[first_scalar_ + step.imm], to, pw::kTile);
+    pw::GenerateNumber(step.dtype, constant ? IsFloat(step.dtype) : program_.float_scalar[step.imm],
+                       constant ? step.imm : call_->params[step.imm], to, pw::kTile);
     Round(step, to, pw::kTile);
     pointers_[step.value] = to;
   }
@@ -102,7 +100,6 @@ class Chain {
   }
 
   const pw::Program program_;
-  const size_t first_scalar_;
   const std::vector<DType> inputs_;
   std::vector<const std::byte*> pointers_;  // of each value's tile
   std::vector<uint64_t> registers_;
@@ -112,11 +109,10 @@ class Chain {
 
 }  // namespace
 
-Result<ValueFunction> PointwiseValues(const ir::Graph& graph, const ir::Node& node) {
-  LS_ASSIGN_OR_RETURN(pw::Program program, pw::CompileProgram(node.Program()));
-  std::vector<DType> inputs;
-  for (ir::ValueId input : node.inputs) inputs.push_back(graph.type(input).dtype);
-  auto chain = std::make_shared<Chain>(std::move(program), 0, std::move(inputs));
+Result<ValueFunction> PointwiseValues(const ir::PointwiseProgram& program,
+                                      std::vector<DType> inputs) {
+  LS_ASSIGN_OR_RETURN(pw::Program compiled, pw::CompileProgram(program));
+  auto chain = std::make_shared<Chain>(std::move(compiled), std::move(inputs));
   return ValueFunction([chain](const ValueCall& call) { return chain->Run(call); });
 }
 

@@ -6,6 +6,7 @@
 
 namespace liveshape::npu {
 
-Result<ValueFunction> PointwiseValues(const ir::Graph& graph, const ir::Node& node);
+Result<ValueFunction> PointwiseValues(const ir::PointwiseProgram& program,
+                                      std::vector<DType> inputs);
 
 }  // namespace liveshape::npu

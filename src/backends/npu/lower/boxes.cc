@@ -12,8 +12,8 @@ std::vector<int64_t> Capacities(const Boxes& boxes, const Target& target) {
   int64_t bytes = 0;  // an element of the box
   for (const BoxOperand& operand : boxes.operands) bytes += 2 * operand.view.element();
   std::vector<int64_t> list;
-  for (int64_t elements : {kBlockElements / 16, kBlockElements / 4, kBlockElements, 8 * kBlockElements,
-                           64 * kBlockElements})
+  for (int64_t elements : {kBlockElements / 16, kBlockElements / 4, kBlockElements,
+                           8 * kBlockElements, 64 * kBlockElements})
     if (list.empty() || elements * bytes <= target.scratchpad_bytes) list.push_back(elements);
   return list;
 }
@@ -27,16 +27,25 @@ class BoxLowering {
     const size_t rank = boxes_.dims.size();
     if (rank > LS_TRACE_MAX_RANK)
       return Unsupported("rank {} on the NPU: at most {} is served", rank, LS_TRACE_MAX_RANK);
-    Expr row = k_.Int(1), all = k_.Int(1);
-    for (size_t d = 0; d < rank; ++d) {
-      all = all * boxes_.dims[d];
-      if (boxes_.whole[d]) row = row * boxes_.dims[d];
+    // A row is what the dims that are whole hold of the operand that has most of them.
+    Expr row = k_.Int(0), rows = k_.Int(1), work = k_.Int(1);
+    for (const BoxOperand& operand : boxes_.operands) {
+      Expr whole = k_.Int(1);
+      for (int d : operand.dims)
+        if (d != kNoDim && boxes_.whole[static_cast<size_t>(d)])
+          whole = whole * boxes_.dims[static_cast<size_t>(d)];
+      row = sym::Max(row, whole);
     }
+    for (size_t d = 0; d < rank; ++d)
+      (boxes_.whole[d] ? work : rows) = (boxes_.whole[d] ? work : rows) * boxes_.dims[d];
+    work_ = k_.Let("work", boxes_.work ? boxes_.work : work);
+    const Expr all = rows * row;
     const std::vector<int64_t> capacity = Capacities(boxes_, k_.lowering().target);
     const int64_t longest = k_.table().Bounds(row).hi;
     if (longest > capacity.back())
       return ResourceExhausted(
-          "a row of {} elements (at most {}) does not fit the scratchpad of {} bytes, which takes {}",
+          "a row of {} elements (at most {}) does not fit the scratchpad of {} bytes, which takes "
+          "{}",
           sym::ToString(row), longest, k_.lowering().target.scratchpad_bytes, capacity.back());
     // The largest block that leaves enough tiles, but none smaller than a row.
     Expr variant = k_.Int(0);
@@ -50,9 +59,9 @@ class BoxLowering {
     for (size_t i = 0; i < boxes_.operands.size(); ++i) {
       std::vector<int64_t> bytes;
       for (int64_t c : capacity) bytes.push_back(c * boxes_.operands[i].view.element());
-      buffers_.push_back(k_.AddBuffer(i < boxes_.outputs ? fmt::format("out{}", i)
-                                                         : fmt::format("in{}", i - boxes_.outputs),
-                                      bytes));
+      buffers_.push_back(k_.AddBuffer(
+          i < boxes_.outputs ? fmt::format("out{}", i) : fmt::format("in{}", i - boxes_.outputs),
+          bytes));
     }
     Expr room = k_.Let("room", sym::FloorDiv(k_.ByVariant(capacity), sym::Max(k_.Int(1), row)));
     tiles_.resize(rank);
@@ -61,7 +70,7 @@ class BoxLowering {
       tiles_[d] = k_.Let("tile", sym::Max(k_.Int(1), sym::Min(boxes_.dims[d], room)));
       room = k_.Let("room", sym::FloorDiv(room, tiles_[d]));
     }
-    row_ = k_.Let("row", row);
+    filled_ = sym::Lt(k_.Int(0), work);
     Nest(0, {});
     return {};
   }
@@ -90,14 +99,14 @@ class BoxLowering {
     std::vector<Place> places;
     for (uint32_t buffer : buffers_) places.push_back(k_.At(buffer));
     // Rows without elements have results all the same (a sum of nothing), and nothing to load.
-    const Expr filled = sym::Lt(k_.Int(0), row_);
+    const Expr filled = filled_;
     k_.Item();
     k_.Dispatch();
     k_.If(filled, [&] {
       for (size_t i = boxes_.outputs; i < boxes_.operands.size(); ++i) Move(i, spans, false);
     });
     k_.BarrierLoads();
-    const std::vector<Expr> extents = {k_.Let("rows", cut), row_};
+    const std::vector<Expr> extents = {k_.Let("rows", cut), work_};
     k_.If(filled, [&] { k_.Compute(code_, extents, places, live); });
     if (!SpansRow()) {
       places.resize(boxes_.outputs);
@@ -140,7 +149,7 @@ class BoxLowering {
   const uint32_t code_;
   std::vector<uint32_t> buffers_;
   std::vector<Expr> tiles_;
-  Expr row_;
+  Expr work_, filled_;
 };
 
 }  // namespace

@@ -24,12 +24,13 @@ struct Boxes {
   std::vector<bool> whole = {};
   std::vector<BoxOperand> operands = {};
   size_t outputs = 1;
+  Expr work = {};  // what a row costs, in elements; none: the extents of the dims that are whole
 };
 
 // Of operands that all have the dims of the first, nothing whole.
 Boxes SameBoxes(std::vector<View> operands);
 
-// The record has the extents [elements cut, elements whole] and, as arguments, the live extents of the space. A row
+// The record has the extents [elements cut, work of a row] and, as arguments, the live extents of the space. A row
 // (the dims that are whole) that does not fit the scratchpad at the bound is refused.
 Status LowerBoxes(KernelBuilder& k, const Boxes& boxes, Code code, ValueFunction values);
 

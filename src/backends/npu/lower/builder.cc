@@ -24,8 +24,8 @@ Expr StorageBytes(const Lowering& l, const plan::Storage& storage) {
     case plan::Place::kInput: return dense(l.graph.type(l.graph.inputs[storage.index].value));
     case plan::Place::kState: return dense(l.graph.type(l.graph.states[storage.index].value));
     case plan::Place::kConstant:
-      return table.Int(static_cast<int64_t>(
-          ir::StoredBytes(l.graph.constants[storage.index]).value_or(0)));
+      return table.Int(
+          static_cast<int64_t>(ir::StoredBytes(l.graph.constants[storage.index]).value_or(0)));
   }
   return {};
 }
@@ -55,8 +55,7 @@ Expr KernelBuilder::NewSymbol(std::string_view name, sym::Interval range) {
 Expr KernelBuilder::Import(Expr e) {
   sym::Table& graph = l_.graph.table();
   const auto declare = [&](Expr argument, std::string_view name) {
-    const auto known =
-        std::find(kernel_.shape_args.begin(), kernel_.shape_args.end(), argument);
+    const auto known = std::find(kernel_.shape_args.begin(), kernel_.shape_args.end(), argument);
     if (known != kernel_.shape_args.end())
       return program_->shape_args[known - kernel_.shape_args.begin()];
     kernel_.shape_args.push_back(argument);
@@ -77,9 +76,8 @@ View KernelBuilder::MakeView(const plan::Operand& operand, bool written) {
   for (Expr stride : layout.strides) view.strides.push_back(Import(stride) * element);
   view.offset = Import(layout.offset) * element;
   auto& tensors = kernel_.tensors;
-  const auto known = std::find_if(tensors.begin(), tensors.end(), [&](const Tensor& t) {
-    return t.storage == operand.storage;
-  });
+  const auto known = std::find_if(tensors.begin(), tensors.end(),
+                                  [&](const Tensor& t) { return t.storage == operand.storage; });
   view.tensor = static_cast<uint32_t>(known - tensors.begin());
   if (known == tensors.end())
     tensors.push_back({.storage = operand.storage,
@@ -120,12 +118,11 @@ Expr KernelBuilder::Let(std::string_view name, Expr value) {
   return variable;
 }
 
-void KernelBuilder::Loop(std::string_view name, Expr count,
-                         const std::function<void(Expr)>& body) {
+void KernelBuilder::Loop(std::string_view name, Expr count, const std::function<void(Expr)>& body) {
   if (count.is_int(1)) return body(Int(0));
   const int64_t most = table().Bounds(count).hi;
-  const Expr variable = NewSymbol(
-      name, {0, most == sym::Interval::kPosInf ? most : std::max<int64_t>(0, most - 1)});
+  const Expr variable =
+      NewSymbol(name, {0, most == sym::Interval::kPosInf ? most : std::max<int64_t>(0, most - 1)});
   block_->statements.push_back(
       {.kind = Statement::Kind::kLoop, .variable = variable, .expr = count});
   Statement loop = std::move(block_->statements.back());
@@ -172,9 +169,9 @@ void KernelBuilder::Move(bool store, const View& view, Place place, Expr offset,
 
 void KernelBuilder::Compute(uint32_t code, std::vector<Expr> extents, std::vector<Place> operands,
                             std::vector<Expr> arguments) {
-  block_->statements.push_back({.kind = Statement::Kind::kCompute,
-                                .compute = {code, std::move(extents), std::move(arguments),
-                                            std::move(operands)}});
+  block_->statements.push_back(
+      {.kind = Statement::Kind::kCompute,
+       .compute = {code, std::move(extents), std::move(arguments), std::move(operands)}});
 }
 
 Status KernelBuilder::Finish(std::vector<Kernel>& kernels) {

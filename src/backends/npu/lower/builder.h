@@ -43,6 +43,8 @@ struct Lowering {
   const Target& target;
   const Locations& locations;
   std::string name;  // of its first kernel
+  std::map<size_t, const plan::Operand*> instead =
+      {};  // inputs that are read where they came from (absorb.h)
 
   bool has(size_t input) const {
     return input < step.inputs.size() && step.inputs[input].storage != plan::kNoStorage;
@@ -73,7 +75,11 @@ class KernelBuilder {
   const Lowering& lowering() const { return l_; }
   // An expression of the graph; what a tile program cannot compute (floats) becomes a shape_arg as a whole.
   Expr Import(Expr graph_expression);
-  View In(size_t input) { return MakeView(l_.step.inputs[input], false); }
+  // Of a pointwise node its dims may be others than the output's, over the same elements in row-major order.
+  View In(size_t input) {
+    const auto instead = l_.instead.find(input);
+    return MakeView(instead == l_.instead.end() ? l_.step.inputs[input] : *instead->second, false);
+  }
   View Out(size_t output) { return MakeView(l_.step.outputs[output], true); }
 
   // Of all variants. The rule may read shape_args only.

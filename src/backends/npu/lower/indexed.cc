@@ -4,6 +4,7 @@
 
 #include "base/observe.h"
 #include "ops/linear/panel.h"
+#include "ops/pointwise/npu_values.h"
 
 namespace liveshape::npu {
 namespace {
@@ -20,15 +21,16 @@ ValueFunction AddressValues(std::vector<DType> dtypes, bool wrap, bool panels) {
       address[i] = 0;
       for (size_t a = 0; a < axes; ++a) {
         const int64_t size = call.record.argument[2 * a], stride = call.record.argument[2 * a + 1];
-        int64_t value = dtypes[a] == DType::kI64 ? call.as<int64_t>(a + 1)[i] : call.as<int32_t>(a + 1)[i];
+        int64_t value =
+            dtypes[a] == DType::kI64 ? call.as<int64_t>(a + 1)[i] : call.as<int32_t>(a + 1)[i];
         if (value < (wrap ? -size : 0) || value >= size) {
           AllocationPause pause;
           return OutOfRange("index {} is outside a dim of size {} (allowed: {} to {})", value, size,
                             wrap ? -size : 0, size - 1);
         }
         if (value < 0) value += size;
-        address[i] += panels ? value / ops::kPanelRows * stride + value % ops::kPanelRows
-                             : value * stride;
+        address[i] +=
+            panels ? value / ops::kPanelRows * stride + value % ops::kPanelRows : value * stride;
       }
     }
     return {};
@@ -53,8 +55,10 @@ Status LowerIndexed(KernelBuilder& k, const IndexedMove& move) {
   if (move.indices.size() > LS_TRACE_MAX_RANK / 2)
     return Unsupported("{} indices on the NPU: at most {} are served", move.indices.size(),
                        LS_TRACE_MAX_RANK / 2);
-  if (1 + move.inner.size() > LS_TRACE_MAX_RANK || index_rank + move.inner.size() > LS_TRACE_MAX_RANK)
-    return Unsupported("an index of rank {} over {} inner dims on the NPU", index_rank, move.inner.size());
+  if (1 + move.inner.size() > LS_TRACE_MAX_RANK ||
+      index_rank + move.inner.size() > LS_TRACE_MAX_RANK)
+    return Unsupported("an index of rank {} over {} inner dims on the NPU", index_rank,
+                       move.inner.size());
   const int64_t element = x.element();
   Expr inner = k.Int(1);
   for (size_t d : move.inner) inner = inner * x.dims[d];
@@ -63,7 +67,8 @@ Status LowerIndexed(KernelBuilder& k, const IndexedMove& move) {
   // Elements of a tile: a block, or one box of the inner dims where that is larger.
   std::vector<int64_t> capacity;
   for (int64_t c : {kBlockBytes / element, 8 * kBlockBytes / element, 32 * kBlockBytes / element})
-    if (capacity.empty() || 2 * c * element + kEntries * 64 <= k.lowering().target.scratchpad_bytes)
+    if (capacity.empty() || (move.accumulate ? 6 : 2) * c * element + kEntries * 64 <=
+                                k.lowering().target.scratchpad_bytes)
       capacity.push_back(c);
   const int64_t longest = k.table().Bounds(inner).hi;
   if (longest > capacity.back())
@@ -71,7 +76,8 @@ Status LowerIndexed(KernelBuilder& k, const IndexedMove& move) {
                              k.lowering().target.scratchpad_bytes);
   Expr variant = k.Int(0);
   for (size_t v = 1; v < capacity.size(); ++v)
-    variant = sym::Select(sym::Lt(k.Int(capacity[v - 1]), inner), k.Int(static_cast<int64_t>(v)), variant);
+    variant = sym::Select(sym::Lt(k.Int(capacity[v - 1]), inner), k.Int(static_cast<int64_t>(v)),
+                          variant);
   k.SetVariants(static_cast<uint32_t>(capacity.size()), variant);
   std::vector<int64_t> bytes;
   for (int64_t c : capacity) bytes.push_back(c * element);
@@ -87,6 +93,19 @@ Status LowerIndexed(KernelBuilder& k, const IndexedMove& move) {
   // Compare twice, select, multiply and add, in 64 bits.
   code.per_element[VectorClass::kSimple] = static_cast<float>(10 * move.indices.size());
   const uint32_t addresses = k.AddCode(code, AddressValues(dtypes, move.wrap, move.panels));
+  uint32_t old = 0, sum = 0, add = 0;
+  if (move.accumulate) {
+    old = k.AddBuffer("old", bytes);
+    sum = k.AddBuffer("sum", bytes);
+    ir::PointwiseProgram program;
+    program.code = {{.op = ir::PwOp::kLoad, .dtype = x.dtype, .imm = 0},
+                    {.op = ir::PwOp::kLoad, .dtype = x.dtype, .imm = 1},
+                    {.op = ir::PwOp::kAdd, .dtype = x.dtype, .a = 0, .b = 1}};
+    LS_ASSIGN_OR_RETURN(ValueFunction values, PointwiseValues(program, {x.dtype, x.dtype}));
+    Code adding{.name = "add"};
+    adding.per_element[VectorClass::kSimple] = element > 4 ? 2 : 1;
+    add = k.AddCode(adding, std::move(values));
+  }
   // A panel's element strides are in units of an element, so that a row inside a panel is one.
   const Expr unit = k.Int(move.panels ? element : 1);
   std::vector<Expr> arguments;
@@ -96,8 +115,9 @@ Status LowerIndexed(KernelBuilder& k, const IndexedMove& move) {
   }
 
   // Entries of a tile: what fits of the innermost dims of the indices, then of the next.
-  Expr room = k.Let("room", sym::Min(k.Int(kEntries), sym::Max(k.Int(1), sym::FloorDiv(
-      k.ByVariant(capacity), sym::Max(k.Int(1), inner)))));
+  Expr room = k.Let("room", sym::Min(k.Int(move.accumulate ? 1 : kEntries),
+                                     sym::Max(k.Int(1), sym::FloorDiv(k.ByVariant(capacity),
+                                                                      sym::Max(k.Int(1), inner)))));
   std::vector<Expr> tiles(index_rank);
   for (size_t d = index_rank; d-- > 0;) {
     tiles[d] = k.Let("tile", sym::Max(k.Int(1), sym::Min(move.indices[0].dims[d], room)));
@@ -145,7 +165,12 @@ Status LowerIndexed(KernelBuilder& k, const IndexedMove& move) {
     if (move.scatter) k.Load(dense, k.At(data), dense_at, dense_box);
     k.BarrierLoads();
     k.Compute(addresses, {entries}, places, arguments);
-    if (move.scatter) {
+    if (move.accumulate) {
+      k.Load(x, k.At(old), x_at, x_box, k.At(address));
+      k.BarrierLoads();
+      k.Compute(add, {inner}, {k.At(sum), k.At(old), k.At(data)});
+      k.Store(x, k.At(sum), x_at, x_box, k.At(address));
+    } else if (move.scatter) {
       k.Store(x, k.At(data), x_at, x_box, k.At(address));
     } else {
       k.Load(x, k.At(data), x_at, x_box, k.At(address));

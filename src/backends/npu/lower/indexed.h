@@ -8,14 +8,15 @@
 namespace liveshape::npu {
 
 struct IndexedMove {
-  View x;                       // the side that is indexed
-  std::vector<View> indices;    // i64 or i32, of equal dims
-  std::vector<size_t> axes;     // of x, one an index
-  std::vector<size_t> outer;    // dims of x that lead on the other side
-  std::vector<size_t> inner;    // dims of x that end it
-  View dense;                   // [outer, indices' dims, inner]
-  bool wrap = true;             // negative indices count from the end
-  bool scatter = false;         // from dense to x
+  View x;                     // the side that is indexed
+  std::vector<View> indices;  // i64 or i32, of equal dims
+  std::vector<size_t> axes;   // of x, one an index
+  std::vector<size_t> outer;  // dims of x that lead on the other side
+  std::vector<size_t> inner;  // dims of x that end it
+  View dense;                 // [outer, indices' dims, inner]
+  bool wrap = true;           // negative indices count from the end
+  bool scatter = false;       // from dense to x
+  bool accumulate = false;    // a scatter that adds: entry by entry, since two may name one place
   // x is a matrix in panels of 16 rows (ops/linear/panel.h), axis 0 indexed.
   bool panels = false;
 };

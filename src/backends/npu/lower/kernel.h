@@ -30,7 +30,8 @@ struct Target {
   int64_t scratchpad_bytes = 16 << 20;
   int array_rows = 128, array_cols = 128, arrays = 2;
   int lanes = 128;
-  int64_t forced_tile = 0;  // elements of a pointwise tile, rows and columns of a matmul's; 0: the rule decides
+  int64_t forced_tile =
+      0;  // elements of a pointwise tile, rows and columns of a matmul's; 0: the rule decides
 };
 
 // An argument of a kernel: a storage of the plan. Two views of one storage are one tensor.
@@ -70,7 +71,8 @@ struct Schedule;  // lower/schedule.h
 struct Kernel {
   std::string name;   // "k3_linear"
   uint32_t step = 0;  // of the plan, which it serves; a step may take several kernels
-  std::vector<Expr> shape_args;  // over the graph's symbols; their live values are what the walk is given
+  std::vector<Expr>
+      shape_args;  // over the graph's symbols; their live values are what the walk is given
   std::vector<Tensor> tensors;
   std::vector<Code> codes;
   std::vector<ValueFunction> values;  // by code
@@ -80,9 +82,7 @@ struct Kernel {
   std::shared_ptr<const Schedule> schedule;  // the same, ready to walk
 };
 
-struct Model {
-  std::vector<Kernel> kernels;
-};
+struct Model { std::vector<Kernel> kernels; };
 
 // What the planner must know: nothing is copied for the sake of an NPU, whose DMA takes any strides.
 plan::Rules PlanRules();

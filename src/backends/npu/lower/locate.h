@@ -17,8 +17,8 @@ class Locations {
 
  private:
   const ir::Graph& graph_;
-  std::vector<ir::Layout> layouts_;             // by value
-  std::vector<plan::StorageId> storages_;       // by value
+  std::vector<ir::Layout> layouts_;        // by value
+  std::vector<plan::StorageId> storages_;  // by value
 };
 
 }  // namespace liveshape::npu

@@ -1,3 +1,4 @@
+#include "backends/npu/lower/absorb.h"
 #include "backends/npu/lower/builder.h"
 #include "ops/ops.h"
 
@@ -17,7 +18,9 @@ plan::Rules PlanRules() { return {.alignment = 64, .need = {}, .scratch = {}}; }
 Result<Model> Lower(const ir::Graph& graph, const plan::Plan& plan, const Target& target) {
   Model model;
   const Locations locations(graph, plan);
+  const Absorbed absorbed = AbsorbCopies(graph, plan, locations);
   for (size_t s = 0; s < plan.steps.size(); ++s) {
+    if (absorbed.dropped[s]) continue;
     const plan::Step& step = plan.steps[s];
     const ir::Node* node = step.node == ir::Graph::kNoNode ? nullptr : &graph.nodes[step.node];
     const ir::OpDef& op = node ? *node->op : ops::kCopy;
@@ -25,7 +28,14 @@ Result<Model> Lower(const ir::Graph& graph, const plan::Plan& plan, const Target
     if (found == nullptr)
       return Unsupported("the NPU has no tile lowering for `{}`{}", op.name,
                          node ? fmt::format(" ({})", ir::Describe(*node)) : "");
-    const Lowering lowering{graph, plan, step, node, target, locations, fmt::format("k{}_{}", s, op.name)};
+    const Lowering lowering{graph,
+                            plan,
+                            step,
+                            node,
+                            target,
+                            locations,
+                            fmt::format("k{}_{}", s, op.name),
+                            absorbed.instead[s]};
     LS_RETURN_IF_ERROR(
         found->lower(lowering, model.kernels).Prefixed(node ? ir::Describe(*node) : "a copy"));
   }

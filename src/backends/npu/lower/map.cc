@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sym/axis_split.h"
+
 namespace liveshape::npu {
 
 std::vector<Expr> MergeDims(KernelBuilder& k, std::span<const View> views, size_t count) {
@@ -20,6 +22,38 @@ std::vector<Expr> MergeDims(KernelBuilder& k, std::span<const View> views, size_
     carried = k.Let("carried", sym::Select(dense, extent, k.Int(1)));
   }
   return extents;
+}
+
+std::vector<View> CommonDims(KernelBuilder& k, std::vector<View> views) {
+  const auto same = [&](const View& view) { return view.dims == views[0].dims; };
+  if (std::all_of(views.begin(), views.end(), same)) return views;
+  std::vector<Expr> boundaries;
+  for (const View& view : views) {
+    Expr product = k.Int(1);
+    for (size_t d = view.rank(); d-- > 0;) boundaries.push_back(product = product * view.dims[d]);
+  }
+  const auto split = sym::AxisSplit(k.table(), sym::Product(k.table(), views[0].dims), boundaries);
+  LS_CHECK(split);  // absorb.cc asked
+  for (View& view : views) {
+    View refined = view;
+    refined.dims.clear();
+    refined.strides.clear();
+    size_t d = view.rank();
+    Expr inside = k.Int(1), end = inside;  // elements inside dim d, and up to its end
+    for (size_t i = 0; i + 1 < split->size(); ++i) {
+      while ((*split)[i] == end) {  // dims of extent 1 are passed over
+        inside = end;
+        end = end * view.dims[--d];
+        if (end != inside) break;
+      }
+      refined.dims.insert(refined.dims.begin(),
+                          *sym::ExactQuotient(k.table(), (*split)[i + 1], (*split)[i]));
+      refined.strides.insert(refined.strides.begin(),
+                             *sym::ExactQuotient(k.table(), (*split)[i], inside) * view.strides[d]);
+    }
+    view = std::move(refined);
+  }
+  return views;
 }
 
 void LowerMove(KernelBuilder& k, const View& to, const View& from) {
@@ -56,14 +90,16 @@ void Map::ChooseTile(int64_t bytes_per_element) {
     const auto enough = [&](size_t v) {
       return sym::Le(k_.Int(kTilesWanted * elements_[v]), numel);
     };
-    k_.SetVariants(3, sym::Select(enough(2), k_.Int(2), sym::Select(enough(1), k_.Int(1), k_.Int(0))));
+    k_.SetVariants(3,
+                   sym::Select(enough(2), k_.Int(2), sym::Select(enough(1), k_.Int(1), k_.Int(0))));
   }
   // Innermost first: as much of each dim as there is room for.
   Expr room = k_.Let("room", k_.ByVariant(elements_));
   tiles_.resize(extents_.size());
   for (size_t d = extents_.size(); d-- > 0;) {
     const bool boxed = d + LS_TRACE_MAX_RANK >= extents_.size();
-    tiles_[d] = boxed ? k_.Let("tile", sym::Max(k_.Int(1), sym::Min(extents_[d], room))) : k_.Int(1);
+    tiles_[d] =
+        boxed ? k_.Let("tile", sym::Max(k_.Int(1), sym::Min(extents_[d], room))) : k_.Int(1);
     if (d > 0) room = k_.Let("room", sym::FloorDiv(room, tiles_[d]));
   }
 }
@@ -98,7 +134,8 @@ void Map::Nest(size_t dim, MapTile tile, const std::function<void(const MapTile&
     tile.elements = k_.Let("elements", inner);
     for (size_t i = 0; i < operands_.size(); ++i)
       if (tile.box[i].empty())  // one element
-        tile.box[i].push_back({k_.Int(1), k_.Int(operands_[i].element()), k_.Int(operands_[i].element())});
+        tile.box[i].push_back(
+            {k_.Int(1), k_.Int(operands_[i].element()), k_.Int(operands_[i].element())});
     k_.Item();
     return body(tile);
   }

@@ -21,21 +21,25 @@ namespace liveshape::npu {
 // has the extent of all, and the others 1.
 std::vector<Expr> MergeDims(KernelBuilder& k, std::span<const View> views, size_t count);
 
+// The same views over dims that all of them have: views of the same elements in row-major order, whose axes have a
+// common refinement.
+std::vector<View> CommonDims(KernelBuilder& k, std::vector<View> views);
+
 // `from` to `to`, which has its dims: DMA in and out.
 void LowerMove(KernelBuilder& k, const View& to, const View& from);
 
 struct MapTile {
   Expr elements;
-  std::vector<Expr> start = {}, live = {};     // by dim of the walk, innermost last
-  std::vector<Expr> offset = {};               // by operand: bytes from the tensor's base
-  std::vector<std::vector<BoxDim>> box = {};   // by operand
+  std::vector<Expr> start = {}, live = {};    // by dim of the walk, innermost last
+  std::vector<Expr> offset = {};              // by operand: bytes from the tensor's base
+  std::vector<std::vector<BoxDim>> box = {};  // by operand
 };
 
 class Map {
  public:
   struct Options {
-    bool merge = true;             // false: dims stay apart, MapTile::start is by dim of the operands
-    int64_t scratch_bytes = 0;     // an element, beyond the operands' buffers
+    bool merge = true;          // false: dims stay apart, MapTile::start is by dim of the operands
+    int64_t scratch_bytes = 0;  // an element, beyond the operands' buffers
   };
   Map(KernelBuilder& k, std::vector<View> operands, const Options& options);
 

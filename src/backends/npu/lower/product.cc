@@ -17,6 +17,65 @@ int64_t RoundUp(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
+}  // namespace
+
+int64_t Weight::block_bytes() const {
+  return form == WeightForm::kQ8Panel16 ? sizeof(ops::QuantBlock<8>) : sizeof(ops::QuantBlock<4>);
+}
+
+Weight WeightOf(const Lowering& l, KernelBuilder& k, size_t input) {
+  Weight weight{.view = k.In(input)};
+  if (const ir::Constant* constant = l.constant(input); constant && constant->packed())
+    weight.form = constant->encoding == ir::Encoding::kQ8SymG32   ? WeightForm::kQ8Panel16
+                  : constant->encoding == ir::Encoding::kQ4SymG32 ? WeightForm::kQ4Panel16
+                                                                  : WeightForm::kPanel16;
+  weight.k = weight.view.dims[1];
+  weight.n_stride = weight.view.strides[0];
+  weight.k_stride = weight.view.strides[1];
+  return weight;
+}
+
+void LoadWeight(KernelBuilder& b, const Weight& weight, Expr at, uint32_t buffer, Span n, Span k) {
+  const int64_t size = weight.element();
+  const Expr element = b.Int(size), row = n.live * size;
+  if (weight.form == WeightForm::kStrided) {
+    b.Load(weight.view, b.At(buffer), at + k.start * weight.k_stride + n.start * weight.n_stride,
+           {{k.live, weight.k_stride, row}, {n.live, weight.n_stride, element}});
+    return;
+  }
+  const Expr first_panel = sym::FloorDiv(n.start, b.Int(kPanelRows));
+  if (weight.quantised()) {
+    // Whole blocks, as words: [panels][groups of this tile].
+    View words = weight.view;
+    words.dtype = DType::kI32;
+    const int64_t block = weight.block_bytes();
+    const Expr groups = sym::CeilDiv(weight.k, b.Int(kQuantGroup));
+    const Expr live_words = b.Let("words", sym::CeilDiv(k.live, b.Int(kQuantGroup)) * (block / 4));
+    b.Load(words, b.At(buffer),
+           at + (first_panel * groups + sym::FloorDiv(k.start, b.Int(kQuantGroup))) * block,
+           {{sym::CeilDiv(n.live, b.Int(kPanelRows)), groups * block, live_words * 4},
+            {live_words, b.Int(4), b.Int(4)}});
+    return;
+  }
+  // [panel][k][16]: whole panels, then what the last one has beside its padding.
+  const Expr k_stride = b.Int(kPanelRows * size), panel = weight.k * (kPanelRows * size);
+  const Expr whole = b.Let("panels", sym::FloorDiv(n.live, b.Int(kPanelRows)));
+  const Expr rest = b.Let("rest", sym::Mod(n.live, b.Int(kPanelRows)));
+  const Expr from = at + first_panel * panel + sym::Mod(n.start, b.Int(kPanelRows)) * size +
+                    k.start * (kPanelRows * size);
+  b.If(sym::Lt(b.Int(0), whole), [&] {
+    b.Load(
+        weight.view, b.At(buffer), from,
+        {{whole, panel, k_stride}, {k.live, k_stride, row}, {b.Int(kPanelRows), element, element}});
+  });
+  b.If(sym::Lt(b.Int(0), rest), [&] {
+    b.Load(weight.view, b.At(buffer, whole * (kPanelRows * size)), from + whole * panel,
+           {{k.live, k_stride, row}, {rest, element, element}});
+  });
+}
+
+namespace {
+
 class ProductLowering {
  public:
   ProductLowering(const Lowering& l, KernelBuilder& k, const Product& p) : l_(l), k_(k), p_(p) {}
@@ -28,23 +87,18 @@ class ProductLowering {
     ChooseTiles();
     AddBuffers();
     AddCodes();
-    Batch(0, p_.a.offset, p_.b.offset, p_.c.offset);
+    Batch(0, p_.a.offset, p_.b.view.offset, p_.c.offset);
     return {};
   }
 
  private:
-  bool quantised() const {
-    return p_.form == WeightForm::kQ8Panel16 || p_.form == WeightForm::kQ4Panel16;
-  }
+  bool quantised() const { return p_.b.quantised(); }
   bool rounds() const { return p_.c.dtype != DType::kF32; }
-  int64_t block_bytes() const {
-    return p_.form == WeightForm::kQ8Panel16 ? sizeof(ops::QuantBlock<8>) : sizeof(ops::QuantBlock<4>);
-  }
-  int64_t b_element() const { return quantised() ? 4 : p_.b.element(); }
+  int64_t b_element() const { return p_.b.element(); }
 
   int64_t RawBytes(const TileSize& t) const {  // of the quantised blocks of a tile of b
     return RoundUp(t.n, kPanelRows) / kPanelRows * (RoundUp(t.k, kQuantGroup) / kQuantGroup) *
-           block_bytes();
+           p_.b.block_bytes();
   }
   int64_t Bytes(const TileSize& t) const {
     int64_t bytes = 2 * (t.m * t.k * p_.a.element() + t.k * t.n * b_element() + t.m * t.n * 4);
@@ -56,9 +110,7 @@ class ProductLowering {
 
   // Panels and groups of a packed weight are not cut.
   TileSize Aligned(TileSize t) const {
-    if (p_.form != WeightForm::kStrided) t.n = RoundUp(t.n, kPanelRows);
-    if (quantised()) t.k = RoundUp(t.k, kQuantGroup);
-    return t;
+    return {t.m, RoundUp(t.k, p_.b.k_alignment()), RoundUp(t.n, p_.b.n_alignment())};
   }
 
   // Two sizes: for many rows, and for few (a decode step), where a large tile of c would only keep others out.
@@ -108,7 +160,7 @@ class ProductLowering {
 
   void AddCodes() {
     multiply_ = k_.AddCode({.name = "matmul", .unit = Unit::kArray},
-                           MultiplyValues(p_.a.dtype, quantised() ? DType::kF32 : p_.b.dtype));
+                           MultiplyValues(p_.a.dtype, quantised() ? DType::kF32 : p_.b.view.dtype));
     Code simple{.name = "bias"};
     simple.per_element[VectorClass::kSimple] = 1;
     if (p_.bias) add_bias_ = k_.AddCode(simple, BiasValues(p_.bias->dtype));
@@ -117,15 +169,15 @@ class ProductLowering {
     if (quantised()) {
       Code code{.name = "dequantise"};
       code.per_element[VectorClass::kSimple] = 3;  // shift and mask, convert and subtract, scale
-      dequantise_ = k_.AddCode(code, DequantiseValues(p_.form == WeightForm::kQ8Panel16 ? 8 : 4));
+      dequantise_ = k_.AddCode(code, DequantiseValues(p_.b.form == WeightForm::kQ8Panel16 ? 8 : 4));
     }
   }
 
   void Batch(size_t dim, Expr a, Expr b, Expr c) {
     if (dim == p_.batch.size()) return Tiles(a, b, c);
     k_.Loop(fmt::format("batch{}", dim), p_.batch[dim], [&](Expr i) {
-      Batch(dim + 1, k_.Let("a_at", a + i * p_.a_batch[dim]), k_.Let("b_at", b + i * p_.b_batch[dim]),
-            k_.Let("c_at", c + i * p_.c_batch[dim]));
+      Batch(dim + 1, k_.Let("a_at", a + i * p_.a_batch[dim]),
+            k_.Let("b_at", b + i * p_.b_batch[dim]), k_.Let("c_at", c + i * p_.c_batch[dim]));
     });
   }
 
@@ -147,10 +199,10 @@ class ProductLowering {
   void Step(Expr a, Expr b, Expr c, Span m, Span n, Span k, Expr first, Expr last) {
     k_.Dispatch();
     k_.If(sym::Lt(k_.Int(0), p_.k), [&] {
-      k_.Load(p_.a, k_.At(a_), a + m.start * p_.a_m + k.start * p_.a_k,
-              {{m.live, p_.a_m, k.live * p_.a.element()},
-               {k.live, p_.a_k, k_.Int(p_.a.element())}});
-      LoadB(b, n, k);
+      k_.Load(
+          p_.a, k_.At(a_), a + m.start * p_.a_m + k.start * p_.a_k,
+          {{m.live, p_.a_m, k.live * p_.a.element()}, {k.live, p_.a_k, k_.Int(p_.a.element())}});
+      LoadWeight(k_, p_.b, b, quantised() ? raw_ : b_, n, k);
     });
     if (p_.bias)
       k_.If(last, [&] {
@@ -170,49 +222,11 @@ class ProductLowering {
     k_.If(last, [&] {
       if (p_.bias) k_.Compute(add_bias_, {m.live, n.live}, {k_.At(c_), k_.At(bias_)});
       if (rounds()) k_.Compute(round_, {m.live, n.live}, {k_.At(out_), k_.At(c_)});
-      k_.Store(p_.c, k_.At(rounds() ? out_ : c_), c + m.start * p_.c_m + n.start * p_.c_n,
-               {{m.live, p_.c_m, n.live * p_.c.element()},
-                {n.live, p_.c_n, k_.Int(p_.c.element())}});
+      k_.Store(
+          p_.c, k_.At(rounds() ? out_ : c_), c + m.start * p_.c_m + n.start * p_.c_n,
+          {{m.live, p_.c_m, n.live * p_.c.element()}, {n.live, p_.c_n, k_.Int(p_.c.element())}});
     });
     k_.BarrierTile();
-  }
-
-  void LoadB(Expr b, Span n, Span k) {
-    const Expr element = k_.Int(b_element());
-    const Expr row = n.live * b_element();  // of the buffer
-    if (p_.form == WeightForm::kStrided) {
-      k_.Load(p_.b, k_.At(b_), b + k.start * p_.b_k + n.start * p_.b_n,
-              {{k.live, p_.b_k, row}, {n.live, p_.b_n, element}});
-      return;
-    }
-    const Expr first_panel = sym::FloorDiv(n.start, k_.Int(kPanelRows));
-    if (quantised()) {
-      // Whole blocks, as words: [panels][groups of this tile].
-      View words = p_.b;
-      words.dtype = DType::kI32;
-      const Expr groups = sym::CeilDiv(p_.k, k_.Int(kQuantGroup));
-      const Expr live_words =
-          k_.Let("words", sym::CeilDiv(k.live, k_.Int(kQuantGroup)) * (block_bytes() / 4));
-      k_.Load(words, k_.At(raw_),
-              b + (first_panel * groups + sym::FloorDiv(k.start, k_.Int(kQuantGroup))) * block_bytes(),
-              {{sym::CeilDiv(n.live, k_.Int(kPanelRows)), groups * block_bytes(), live_words * 4},
-               {live_words, k_.Int(4), k_.Int(4)}});
-      return;
-    }
-    // [panel][k][16]: whole panels, then what the last one has beside its padding.
-    const Expr panel = p_.k * (kPanelRows * b_element());
-    const Expr whole = k_.Let("panels", sym::FloorDiv(n.live, k_.Int(kPanelRows)));
-    const Expr rest = k_.Let("rest", sym::Mod(n.live, k_.Int(kPanelRows)));
-    const Expr at = b + first_panel * panel + k.start * (kPanelRows * b_element());
-    const Expr k_stride = k_.Int(kPanelRows * b_element());
-    k_.If(sym::Lt(k_.Int(0), whole), [&] {
-      k_.Load(p_.b, k_.At(b_), at,
-              {{whole, panel, k_stride}, {k.live, k_stride, row}, {k_.Int(kPanelRows), element, element}});
-    });
-    k_.If(sym::Lt(k_.Int(0), rest), [&] {
-      k_.Load(p_.b, k_.At(b_, whole * (kPanelRows * b_element())), at + whole * panel,
-              {{k.live, k_stride, row}, {rest, element, element}});
-    });
   }
 
   const Lowering& l_;

@@ -17,15 +17,35 @@ namespace liveshape::npu {
 // How the elements of b lie.
 enum class WeightForm : uint8_t { kStrided, kPanel16, kQ8Panel16, kQ4Panel16 };
 
-struct Product {
-  View a, b, c;
-  std::vector<Expr> batch = {};                                  // extents
-  std::vector<Expr> a_batch = {}, b_batch = {}, c_batch = {};    // strides, bytes
-  Expr m = {}, k = {}, n = {};
-  Expr a_m = {}, a_k = {}, c_m = {}, c_n = {};                   // strides, bytes
+// The stationary operand: [n, k] seen as [k, n].
+struct Weight {
+  View view;
   WeightForm form = WeightForm::kStrided;
-  Expr b_k = {}, b_n = {};                                       // of kStrided
-  std::optional<View> bias = {};                                 // [n]
+  Expr k = {};                        // its extent along k
+  Expr k_stride = {}, n_stride = {};  // of kStrided
+
+  bool quantised() const {
+    return form == WeightForm::kQ8Panel16 || form == WeightForm::kQ4Panel16;
+  }
+  int64_t element() const { return quantised() ? 4 : view.element(); }  // in the buffer
+  int64_t block_bytes() const;                                          // of quantised weights
+  // A tile begins and ends at multiples of these, or at the end.
+  int64_t n_alignment() const { return form == WeightForm::kStrided ? 1 : 16; }
+  int64_t k_alignment() const { return quantised() ? 32 : 1; }
+};
+Weight WeightOf(const Lowering& l, KernelBuilder& k, size_t input);  // a matrix [n, k]
+// A tile as [k, n], dense; of quantised weights the blocks that cover it. `at`: where the weight begins.
+void LoadWeight(KernelBuilder& k, const Weight& weight, Expr at, uint32_t buffer, Span n,
+                Span k_span);
+
+struct Product {
+  View a, c;
+  Weight b;
+  std::vector<Expr> batch = {};                                // extents
+  std::vector<Expr> a_batch = {}, b_batch = {}, c_batch = {};  // strides, bytes
+  Expr m = {}, k = {}, n = {};
+  Expr a_m = {}, a_k = {}, c_m = {}, c_n = {};  // strides, bytes
+  std::optional<View> bias = {};                // [n]
 };
 
 Status LowerProduct(const Lowering& l, KernelBuilder& k, const Product& product);

@@ -48,8 +48,7 @@ class Scheduler {
     out_->variant = Slot(program_.variant);
     AddBlock(program_.body, out_->body, 1);
     out_->slots = static_cast<uint32_t>(out_->names.size());
-    if (!refused_.empty())
-      return Unsupported("a tile program cannot compute `{}`", refused_);
+    if (!refused_.empty()) return Unsupported("a tile program cannot compute `{}`", refused_);
     return std::shared_ptr<const Schedule>(std::move(out_));
   }
 
@@ -227,8 +226,8 @@ class Scheduler {
   const TileProgram& program_;
   std::span<const Buffer> buffers_;
   std::shared_ptr<Schedule> out_;
-  std::vector<Expr> let_of_;            // by symbol
-  std::map<uint32_t, Slotted> slots_;   // by Expr::id
+  std::vector<Expr> let_of_;           // by symbol
+  std::map<uint32_t, Slotted> slots_;  // by Expr::id
   std::map<const ScheduledBlock*, uint32_t> depth_;
   std::string refused_;
 };

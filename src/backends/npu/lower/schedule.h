@@ -39,12 +39,12 @@ struct ScheduledStatement {
 };
 
 struct Schedule {
-  uint32_t arguments = 0;                                // slots 0 ... are the shape_args
+  uint32_t arguments = 0;  // slots 0 ... are the shape_args
   uint32_t slots = 0;
-  std::vector<std::pair<uint32_t, int64_t>> constants;   // slot, value
-  std::vector<std::string> names;                        // by slot; empty: has none
-  uint32_t variant = 0;                                  // slot
-  std::vector<std::byte> records;                        // one after another, unset numbers 0
+  std::vector<std::pair<uint32_t, int64_t>> constants;  // slot, value
+  std::vector<std::string> names;                       // by slot; empty: has none
+  uint32_t variant = 0;                                 // slot
+  std::vector<std::byte> records;                       // one after another, unset numbers 0
   ScheduledBlock body;
 };
 

@@ -53,9 +53,7 @@ struct Compute {
 
 struct Statement;
 
-struct Block {
-  std::vector<Statement> statements = {};
-};
+struct Block { std::vector<Statement> statements; };
 
 struct Statement {
   enum class Kind : uint8_t {

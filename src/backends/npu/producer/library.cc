@@ -60,16 +60,16 @@ Status CompileProducer(const std::string& source, const std::string& path) {
   LS_ASSIGN_OR_RETURN(const std::string compiler, FindCompiler());
   const std::string part = fmt::format("{}.{}", path, getpid()), from = part + ".cc";
   LS_RETURN_IF_ERROR(WriteFile(from, source));
-  std::vector<std::string> words = {compiler, "-std=c++17", "-O2", "-fPIC", "-shared",
-                                    "-fvisibility=hidden", "-o", part, from};
+  std::vector<std::string> words = {
+      compiler, "-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-o", part, from};
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   pid_t child = 0;
   int state = -1;
-  const bool ran = posix_spawn(&child, compiler.c_str(), nullptr, nullptr, arguments.data(),
-                               environ) == 0 &&
-                   waitpid(child, &state, 0) == child;
+  const bool ran =
+      posix_spawn(&child, compiler.c_str(), nullptr, nullptr, arguments.data(), environ) == 0 &&
+      waitpid(child, &state, 0) == child;
   std::error_code ignored;
   fs::remove(from, ignored);
   if (!ran || !WIFEXITED(state) || WEXITSTATUS(state) != 0) {
@@ -82,7 +82,8 @@ Status CompileProducer(const std::string& source, const std::string& path) {
   return {};
 }
 
-Result<std::unique_ptr<Producer>> Producer::Open(const std::string& path, const std::string& digest) {
+Result<std::unique_ptr<Producer>> Producer::Open(const std::string& path,
+                                                 const std::string& digest) {
   std::unique_ptr<Producer> producer(new Producer);
   const std::string file = path.find('/') == std::string::npos ? "./" + path : path;
   producer->handle_ = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -92,14 +93,14 @@ Result<std::unique_ptr<Producer>> Producer::Open(const std::string& path, const 
   if (get == nullptr)
     return InvalidArgument("`{}` is no trace producer: it has no {}", path, LS_TRACE_ENTRY);
   producer->library_ = get(LS_TRACE_ABI_VERSION);
-  if (producer->library_ == nullptr ||
-      producer->library_->abi_version != LS_TRACE_ABI_VERSION)
+  if (producer->library_ == nullptr || producer->library_->abi_version != LS_TRACE_ABI_VERSION)
     return InvalidArgument(
         "trace producer `{}` was made for another version of the ABI than {}: make it again", path,
         LS_TRACE_ABI_VERSION);
   if (!digest.empty() && digest != producer->library_->digest)
-    return InvalidArgument("trace producer `{}` was made from another model or tile size ({}, not {})",
-                           path, producer->library_->digest, digest);
+    return InvalidArgument(
+        "trace producer `{}` was made from another model or tile size ({}, not {})", path,
+        producer->library_->digest, digest);
   return producer;
 }
 

@@ -22,7 +22,8 @@ Result<Lowered> Chain() {
   const sym::Expr r = g.Size("R"), c = g.Size("C");
   const ir::ValueId x = g.Input("x", {r, c}), w = g.Input("w", {c, r});
   const ir::ValueId y = g.call.Emit(ops::kMatmul, {g.Add(x, x), w});
-  g.Output(g.call.Emit(ops::kSoftmax, {y}, {{"dim", int64_t{0}}, {"all_masked", std::string("nan")}}));
+  g.Output(
+      g.call.Emit(ops::kSoftmax, {y}, {{"dim", int64_t{0}}, {"all_masked", std::string("nan")}}));
   if (!g.call.ok()) return g.call.status();
   return LowerGraph(std::move(g.graph), {});
 }
@@ -43,7 +44,8 @@ TEST(ProducerTest, ALibraryEmitsTheRecordsOfTheWalkAtEverySize) {
       ASSERT_TRUE(args.ok());
       Recorder library;
       const ls_trace_sink sink = library.sink();
-      ASSERT_EQ((*producer)->kernel(k).walk(args->data(), static_cast<int32_t>(args->size()), &sink), 0);
+      ASSERT_EQ(
+          (*producer)->kernel(k).walk(args->data(), static_cast<int32_t>(args->size()), &sink), 0);
       EXPECT_TRUE(library.records == RecordWalk(kernel, {{r, c}}).records)
           << kernel.name << " at " << r << "x" << c;
     }
@@ -55,7 +57,8 @@ TEST(ProducerTest, ALibraryOfAnotherModelOrNoLibraryIsRefused) {
   ASSERT_TRUE(lowered.ok());
   const std::string path = PathOf("other.so");
   ASSERT_TRUE(CompileProducer(ProducerSource(lowered->model), path).ok());
-  EXPECT_THAT(Producer::Open(path, "0123").status().message(), HasSubstr("made from another model"));
+  EXPECT_THAT(Producer::Open(path, "0123").status().message(),
+              HasSubstr("made from another model"));
   EXPECT_THAT(Producer::Open(PathOf("absent.so")).status().message(), HasSubstr("absent.so"));
 }
 
@@ -73,7 +76,8 @@ TEST(ProducerTest, NoCompilerIsAClearError) {
   setenv("LIVESHAPE_CXX", "no-such-compiler", 1);
   const Status status = CompileProducer("", PathOf("never.so"));
   unsetenv("LIVESHAPE_CXX");
-  EXPECT_THAT(status.message(), HasSubstr("LIVESHAPE_CXX names the C++ compiler `no-such-compiler`"));
+  EXPECT_THAT(status.message(),
+              HasSubstr("LIVESHAPE_CXX names the C++ compiler `no-such-compiler`"));
 }
 
 }  // namespace

@@ -14,20 +14,24 @@ using sym::Kind;
 
 // The same arithmetic as in lower/walk.cc.
 constexpr char kPrelude[] = R"cc(
-#define WALK_ADD(out, a, b) int64_t out; if (__builtin_add_overflow(a, b, &out)) return -2
-#define WALK_MUL(out, a, b) int64_t out; if (__builtin_mul_overflow(a, b, &out)) return -2
+#define WALK_ADD(out, a, b) \
+    int64_t out;              \
+    if (__builtin_add_overflow(a, b, &out)) return -2
+#define WALK_MUL(out, a, b) \
+    int64_t out;              \
+    if (__builtin_mul_overflow(a, b, &out)) return -2
 
-static inline int64_t floor_div(int64_t a, int64_t b) {
-  if (b == 0) return 0;
-  const int64_t q = a / b;
-  return q - (a % b != 0 && (a < 0) != (b < 0));
-}
-static inline int power(int64_t base, int64_t exponent, int64_t* out) {
-  *out = 1;
-  for (int64_t i = 0; i < exponent; ++i)
-    if (__builtin_mul_overflow(*out, base, out)) return -2;
-  return 0;
-}
+  static inline int64_t floor_div(int64_t a, int64_t b) {
+    if (b == 0) return 0;
+    const int64_t q = a / b;
+    return q - (a % b != 0 && (a < 0) != (b < 0));
+  }
+  static inline int power(int64_t base, int64_t exponent, int64_t* out) {
+    *out = 1;
+    for (int64_t i = 0; i < exponent; ++i)
+      if (__builtin_mul_overflow(*out, base, out)) return -2;
+    return 0;
+  }
 )cc";
 
 // The field of a record at a byte offset, as C spells it.
@@ -43,8 +47,10 @@ std::string FieldAt(RecordKind kind, uint32_t at) {
   if (kind == RecordKind::kDma) {
     if (at >= offsetof(ls_trace_dma, buffer_stride))
       return element("buffer_stride", offsetof(ls_trace_dma, buffer_stride));
-    if (at >= offsetof(ls_trace_dma, stride)) return element("stride", offsetof(ls_trace_dma, stride));
-    if (at >= offsetof(ls_trace_dma, extent)) return element("extent", offsetof(ls_trace_dma, extent));
+    if (at >= offsetof(ls_trace_dma, stride))
+      return element("stride", offsetof(ls_trace_dma, stride));
+    if (at >= offsetof(ls_trace_dma, extent))
+      return element("extent", offsetof(ls_trace_dma, extent));
     if (at >= offsetof(ls_trace_dma, index))
       return fmt::format("index.{}", place(at - offsetof(ls_trace_dma, index)));
     if (at == offsetof(ls_trace_dma, offset)) return "offset";
@@ -78,7 +84,8 @@ class Function {
     Line("if (n != {}) return -1;", schedule_.arguments);
     Line("int64_t tile = -1, item = -1;");
     constants_.assign(schedule_.slots, {});
-    for (const auto& [slot, value] : schedule_.constants) constants_[slot] = fmt::format("INT64_C({})", value);
+    for (const auto& [slot, value] : schedule_.constants)
+      constants_[slot] = fmt::format("INT64_C({})", value);
     for (uint32_t a = 0; a < schedule_.arguments; ++a)
       Line("const int64_t {} = shape_args[{}];", Name(a), a);
     DeclareRecords(schedule_.body);
@@ -124,9 +131,10 @@ class Function {
         case RecordKind::kDma: {
           ls_trace_dma r;
           std::memcpy(&r, at, sizeof(r));
-          Line("ls_trace_dma r{} = {{{}, {}, {}, {}, {}, {}, {}, 0, {}, {}, {}, {}}};", s.at, r.store,
-               r.tensor, PlaceText(r.place), r.offset, r.element_bytes, r.rank, r.indexed,
-               PlaceText(r.index), ListText(r.extent), ListText(r.stride), ListText(r.buffer_stride));
+          Line("ls_trace_dma r{} = {{{}, {}, {}, {}, {}, {}, {}, 0, {}, {}, {}, {}}};", s.at,
+               r.store, r.tensor, PlaceText(r.place), r.offset, r.element_bytes, r.rank, r.indexed,
+               PlaceText(r.index), ListText(r.extent), ListText(r.stride),
+               ListText(r.buffer_stride));
           break;
         }
         case RecordKind::kCompute: {
@@ -158,10 +166,14 @@ class Function {
     switch (in.op) {
       case Kind::kAdd: Line("WALK_ADD({}, {}, {});", out, a, b); return;
       case Kind::kMul: Line("WALK_MUL({}, {}, {});", out, a, b); return;
-      case Kind::kPow: Line("int64_t {0}; if (power({1}, {2}, &{0})) return -2;", out, a, b); return;
+      case Kind::kPow:
+        Line("int64_t {0}; if (power({1}, {2}, &{0})) return -2;", out, a, b);
+        return;
       case Kind::kFloorDiv: Line("const int64_t {} = floor_div({}, {});", out, a, b); return;
       case Kind::kCeilDiv: Line("const int64_t {} = -floor_div(-{}, {});", out, a, b); return;
-      case Kind::kMod: Line("const int64_t {0} = {1} - floor_div({1}, {2}) * {2};", out, a, b); return;
+      case Kind::kMod:
+        Line("const int64_t {0} = {1} - floor_div({1}, {2}) * {2};", out, a, b);
+        return;
       case Kind::kMin: Line("const int64_t {0} = {1} < {2} ? {1} : {2};", out, a, b); return;
       case Kind::kMax: Line("const int64_t {0} = {1} > {2} ? {1} : {2};", out, a, b); return;
       case Kind::kSelect:
@@ -214,7 +226,7 @@ class Function {
 
   const Kernel& kernel_;
   const Schedule& schedule_;
-  std::vector<std::string> constants_;          // by slot; empty: not one
+  std::vector<std::string> constants_;  // by slot; empty: not one
   std::map<uint32_t, RecordKind> record_at_;
   std::string text_;
   int indent_ = 0;
@@ -228,15 +240,18 @@ std::string Body(const Model& model) {
     const Kernel& kernel = model.kernels[i];
     const auto [function, added] = functions.try_emplace(Function(kernel).Text(), functions.size());
     if (added)
-      text += fmt::format("\n// {}\nstatic int walk_{}{}", kernel.name, function->second, function->first);
+      text += fmt::format("\n// {}\nstatic int walk_{}{}", kernel.name, function->second,
+                          function->first);
     tables += fmt::format("static const ls_trace_buffer buffers_{}[] = {{\n", i);
     for (uint32_t v = 0; v < kernel.variants; ++v)
       for (const Buffer& buffer : kernel.buffers)
-        tables += fmt::format("    {{\"{}\", {}, {}, 0}},\n", buffer.name, buffer.bytes[v], buffer.versions);
+        tables += fmt::format("    {{\"{}\", {}, {}, 0}},\n", buffer.name, buffer.bytes[v],
+                              buffer.versions);
     tables += "};\n";
-    kernels += fmt::format("    {{\"{}\", {}, {}, {}, {}, {}, 0, buffers_{}, walk_{}}},\n", kernel.name,
-                           kernel.shape_args.size(), kernel.tensors.size(), kernel.codes.size(),
-                           kernel.variants, kernel.buffers.size(), i, function->second);
+    kernels +=
+        fmt::format("    {{\"{}\", {}, {}, {}, {}, {}, 0, buffers_{}, walk_{}}},\n", kernel.name,
+                    kernel.shape_args.size(), kernel.tensors.size(), kernel.codes.size(),
+                    kernel.variants, kernel.buffers.size(), i, function->second);
   }
   return text + "\n" + tables + "static const ls_trace_kernel kernels[] = {\n" + kernels + "};\n";
 }

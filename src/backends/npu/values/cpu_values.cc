@@ -14,7 +14,8 @@ class CpuTile {
       : kernel_(kernel), prepared_(std::move(prepared)), pool_(1), outputs_(boxes.outputs) {
     for (const BoxOperand& operand : boxes.operands) {
       dims_of_.push_back(operand.dims);
-      views_.push_back({.dtype = operand.view.dtype, .rank = static_cast<int>(operand.dims.size())});
+      views_.push_back(
+          {.dtype = operand.view.dtype, .rank = static_cast<int>(operand.dims.size())});
       numbers_.emplace_back(2 * operand.dims.size());
     }
     // Absent optional inputs keep their place.
@@ -68,9 +69,9 @@ class CpuTile {
 
 Result<ValueFunction> CpuValues(const Lowering& l, const Boxes& boxes) {
   const auto kernels = cpu::AllKernels();
-  const auto found = std::find_if(kernels.begin(), kernels.end(), [&](const cpu::CpuKernel* kernel) {
-    return kernel->op == l.node->op;
-  });
+  const auto found =
+      std::find_if(kernels.begin(), kernels.end(),
+                   [&](const cpu::CpuKernel* kernel) { return kernel->op == l.node->op; });
   LS_CHECK(found != kernels.end());
   std::unique_ptr<cpu::Prepared> prepared;
   if ((*found)->prepare) {

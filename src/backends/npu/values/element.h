@@ -18,7 +18,8 @@ inline void StoreFloat(DType dtype, std::byte* to, int64_t i, float value) {
   if (dtype == DType::kF32) {
     reinterpret_cast<float*>(to)[i] = value;
   } else {
-    reinterpret_cast<uint16_t*>(to)[i] = dtype == DType::kF16 ? F16FromF32(value) : BF16FromF32(value);
+    reinterpret_cast<uint16_t*>(to)[i] =
+        dtype == DType::kF16 ? F16FromF32(value) : BF16FromF32(value);
   }
 }
 

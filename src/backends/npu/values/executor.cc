@@ -8,13 +8,14 @@ namespace liveshape::npu {
 namespace {
 
 constexpr int kFailed = 1;
-constexpr size_t kMaxPending = 256;    // loads of one tile between barriers
+constexpr size_t kMaxPending = 256;  // loads of one tile between barriers
 constexpr size_t kMaxBuffers = 32, kMaxVersions = 8;
-constexpr int kPoison = 0xFF;          // NaN in every float, -1 in integers
+constexpr int kPoison = 0xFF;  // NaN in every float, -1 in integers
 constexpr int64_t kAlignment = 64;
 
 template <typename T>
-void MoveRun(const std::byte* from, int64_t from_stride, std::byte* to, int64_t to_stride, int64_t n) {
+void MoveRun(const std::byte* from, int64_t from_stride, std::byte* to, int64_t to_stride,
+             int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     T value;
     std::memcpy(&value, from + i * from_stride, sizeof(T));
@@ -65,7 +66,8 @@ Executor::Executor(int64_t scratchpad_bytes)
       first_byte_(kMaxBuffers) {}
 
 Status Executor::Run(const Kernel& kernel, Walker& walker, std::span<const int64_t> shape_args,
-                     std::span<const std::span<std::byte>> tensors, std::span<const int64_t> params) {
+                     std::span<const std::span<std::byte>> tensors,
+                     std::span<const int64_t> params) {
   const ls_trace_sink sink = Begin(kernel, tensors, params);
   return End(walker.Walk(shape_args, sink));
 }
@@ -81,18 +83,20 @@ ls_trace_sink Executor::Begin(const Kernel& kernel, std::span<const std::span<st
   status_ = {};
   for (auto& versions : used_) versions.assign(kMaxVersions, -1);
   return {.context = this,
-          .dispatch = [](void* self, const ls_trace_dispatch* r) {
-            return static_cast<Executor*>(self)->OnDispatch(*r);
-          },
-          .dma = [](void* self, const ls_trace_dma* r) {
-            return static_cast<Executor*>(self)->OnDma(*r);
-          },
-          .compute = [](void* self, const ls_trace_compute* r) {
-            return static_cast<Executor*>(self)->OnCompute(*r);
-          },
-          .barrier = [](void* self, const ls_trace_barrier* r) {
-            return static_cast<Executor*>(self)->OnBarrier(*r);
-          }};
+          .dispatch =
+              [](void* self, const ls_trace_dispatch* r) {
+                return static_cast<Executor*>(self)->OnDispatch(*r);
+              },
+          .dma = [](void* self,
+                    const ls_trace_dma* r) { return static_cast<Executor*>(self)->OnDma(*r); },
+          .compute =
+              [](void* self, const ls_trace_compute* r) {
+                return static_cast<Executor*>(self)->OnCompute(*r);
+              },
+          .barrier =
+              [](void* self, const ls_trace_barrier* r) {
+                return static_cast<Executor*>(self)->OnBarrier(*r);
+              }};
 }
 
 Status Executor::End(int walked) {
@@ -128,7 +132,8 @@ std::byte* Executor::Locate(const ls_trace_place& place) {
   if (place.buffer >= kernel_->buffers.size()) return nullptr;
   const Buffer& buffer = kernel_->buffers[place.buffer];
   const int64_t bytes = buffer.bytes[variant_];
-  if (place.version >= buffer.versions || place.offset < 0 || place.offset >= std::max<int64_t>(bytes, 1))
+  if (place.version >= buffer.versions || place.offset < 0 ||
+      place.offset >= std::max<int64_t>(bytes, 1))
     return nullptr;
   const int64_t aligned = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   std::byte* const base = scratchpad_.data() + first_byte_[place.buffer] + place.version * aligned;
@@ -214,8 +219,8 @@ int Executor::OnCompute(const ls_trace_compute& record) {
 int Executor::OnBarrier(const ls_trace_barrier& record) {
   if (record.kind == LS_TRACE_BARRIER_TILE && pending_count_ > 0) {
     AllocationPause pause;
-    return Fail(Internal("tile {} of `{}` ends with loads that nothing waited for", tile_,
-                         kernel_->name));
+    return Fail(
+        Internal("tile {} of `{}` ends with loads that nothing waited for", tile_, kernel_->name));
   }
   for (size_t i = 0; i < pending_count_; ++i)
     if (const int failed = Move(pending_[i])) return failed;

@@ -36,7 +36,8 @@ class Executor {
   std::vector<std::byte> scratchpad_;
   std::vector<ls_trace_dma> pending_;  // loads that no barrier has waited for
   size_t pending_count_ = 0;
-  std::vector<std::vector<int64_t>> used_;  // by buffer and version: the turn that last took it into use
+  std::vector<std::vector<int64_t>>
+      used_;                         // by buffer and version: the turn that last took it into use
   std::vector<int64_t> first_byte_;  // by buffer, of version 0
   const Kernel* kernel_ = nullptr;
   std::span<const std::span<std::byte>> tensors_;

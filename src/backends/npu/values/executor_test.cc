@@ -26,7 +26,8 @@ class ExecutorTest : public ::testing::Test {
     LS_ASSIGN_OR_RETURN(plan::Plan plan, plan::MakePlan(*g.graph, PlanRules()));
     const Locations locations(*g.graph, plan);
     const Target target;
-    const Lowering l{*g.graph, plan, plan.steps[0], &g.graph->nodes[0], target, locations, "double"};
+    const Lowering l{*g.graph, plan,      plan.steps[0], &g.graph->nodes[0],
+                     target,   locations, "double"};
     KernelBuilder k(l);
     const View in = k.In(0), out = k.Out(0);
     const uint32_t a = k.AddBuffer("a", 256), b = k.AddBuffer("b", 256);

@@ -1,6 +1,7 @@
 #include "backends/npu/values/product_values.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "backends/npu/values/element.h"
 #include "ops/linear/quantised.h"
@@ -13,12 +14,13 @@ template <typename A, typename B>
 void Multiply(const ls_trace_compute& record, float* c, const A& a, const B& b) {
   const int64_t m = record.extent[1], k = record.extent[2], n = record.extent[3];
   if (record.argument[0] != 0) std::fill_n(c, m * n, 0.0f);
-  for (int64_t i = 0; i < m; ++i)
+  for (int64_t i = 0; i < m; ++i) {
+    float* const __restrict row = c + i * n;
     for (int64_t j = 0; j < k; ++j) {
       const float factor = a(i * k + j);
-      float* const row = c + i * n;
       for (int64_t l = 0; l < n; ++l) row[l] += factor * b(j * n + l);
     }
+  }
 }
 
 }  // namespace
@@ -51,6 +53,14 @@ ValueFunction RoundValues(DType out) {
     const int64_t n = call.record.extent[0] * call.record.extent[1];
     const float* const c = call.as<float>(1);
     for (int64_t i = 0; i < n; ++i) StoreFloat(out, call.operand[0], i, c[i]);
+    return Status();
+  };
+}
+
+ValueFunction ZeroValues(DType dtype) {
+  return [dtype](const ValueCall& call) {
+    const int64_t n = call.record.extent[0] * call.record.extent[1];
+    std::memset(call.operand[0], 0, static_cast<size_t>(n) * SizeOf(dtype));
     return Status();
   };
 }

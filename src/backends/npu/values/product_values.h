@@ -12,6 +12,8 @@ ValueFunction MultiplyValues(DType a, DType b);
 ValueFunction BiasValues(DType bias);
 // Extents [M, N]; operands out, c (f32).
 ValueFunction RoundValues(DType out);
+// Extents [M, K]; operand a.
+ValueFunction ZeroValues(DType dtype);
 // Extents [K, N]; operands b (f32), the blocks of ops/linear/quantised.h that cover it.
 ValueFunction DequantiseValues(int bits);
 
