@@ -61,6 +61,15 @@ constexpr const char* kBenchHelp = R"(Examples:
   liveshape bench model.live --sweep "S=4,B=2;S=8,B=1"              # points
   liveshape bench model.live --sweep S=128 --int ids=0:255 --threads 1 --repeat 100)";
 
+constexpr const char* kSimulateHelp = R"(Examples:
+  liveshape simulate model.live --machine machines/tpuv3.yaml --sweep S=1,16,128,1024
+  liveshape simulate model.live --machine machines/edge.yaml --explain          # at the bound; cost of every tile
+  liveshape simulate model.live --machine machines/quad.yaml --sweep S=128 --json --perfetto trace.json
+  liveshape simulate model.live --machine machines/tpuv3.yaml --sweep S=64 --values --int ids=0:255
+One lowering serves all shapes; with --producer so it is compiled to a shared library first (needs a C++ compiler). Cycles
+include what memory, NoC and scratchpad make units wait for: docs/npu-simulator.md. Main stall: why the units that
+work most had nothing to do. Open a Perfetto trace at ui.perfetto.dev.)";
+
 constexpr const char* kDevicesHelp = R"(Examples:
   liveshape devices
   LIVESHAPE_ADAPTER=1 liveshape run model.live --backend webgpu ...   # a position, or a part of the name
@@ -122,6 +131,7 @@ struct AllOptions {
   DumpOptions dump;
   VerifyOptions verify;
   BenchOptions bench;
+  SimulateOptions simulate;
   DevicesOptions devices;
   DemoOptions demo;
   bool dump_json = false;
@@ -224,6 +234,32 @@ void Define(CLI::App& app, AllOptions& o) {
   AddJson(bench, o.bench.json);
   bench->footer(kBenchHelp);
 
+  CLI::App* simulate =
+      app.add_subcommand("simulate", "Cycles on an NPU at every live shape of a sweep");
+  simulate->add_option("model", o.simulate.model, "A .live artifact")->required();
+  simulate->add_option("--machine", o.simulate.machine, "What the NPU is: machines/*.yaml")
+      ->required();
+  AddList(simulate, "--sweep", o.simulate.sweeps, "S=1,2",
+          "Live shapes; several sweeps multiply. None: the static shape, or the bound");
+  simulate->add_option("--producer", o.simulate.producer, "Who walks the tiles: inprocess or so")
+      ->check(CLI::IsMember({"so", "inprocess"}))
+      ->capture_default_str();
+  simulate->add_option("--tile", o.simulate.tile, "Forces a tile size; 0: the live shape decides")
+      ->capture_default_str();
+  simulate->add_flag("--values", o.simulate.values,
+                     "Also compute values by the same tiles, on random inputs, beside the CPU's");
+  AddList(simulate, "--int", o.simulate.ints, "NAME=LOW:HIGH",
+          "Range of a random integer input of --values (0:1 unless given)");
+  AddConstants(simulate, o.simulate.constants);
+  simulate->add_flag("--explain", o.simulate.explain,
+                     "Show what each distinct tile costs, and why");
+  simulate->add_option("--perfetto", o.simulate.perfetto,
+                       "Write a trace of every unit to this file");
+  simulate->add_option("--attributes", o.simulate.attributes,
+                       "A folder: sizes and addresses pass through one file a kernel there");
+  AddJson(simulate, o.simulate.json);
+  simulate->footer(kSimulateHelp);
+
   CLI::App* devices = app.add_subcommand("devices", "List the GPUs that WebGPU finds here");
   AddJson(devices, o.devices.json);
   devices->footer(kDevicesHelp);
@@ -270,6 +306,7 @@ int Main(std::vector<std::string> arguments) {
   if (command == "dump") return RunDump(options.dump);
   if (command == "verify") return RunVerify(options.verify);
   if (command == "bench") return RunBench(options.bench);
+  if (command == "simulate") return RunSimulate(options.simulate);
   if (command == "devices") return RunDevices(options.devices);
   return RunDemo(options.demo);
 }

@@ -19,7 +19,7 @@ BUILD = Path(os.environ.get("LIVESHAPE_BUILD", ROOT / "build" / "release"))
 CLI = Path(os.environ.get("LIVESHAPE", BUILD / "liveshape"))
 PT2 = ROOT / "models" / "demo" / "demo.pt2"
 GOLDEN = ROOT / "models" / "demo" / "golden"
-SUBCOMMANDS = ["compile", "run", "cost", "dump", "verify", "bench", "demo"]
+SUBCOMMANDS = ["compile", "run", "cost", "dump", "verify", "bench", "simulate", "demo"]
 
 
 def cli(*arguments, code=0):

@@ -18,7 +18,7 @@ CASES = [
     "index_raw",
     "linear_q4_odd",
     "attention_bool_raw",
-    "argmax",
+    "argmax_raw",
     "cumsum_i64_raw",
     "layer_norm_raw",
     "sum_mean_raw",

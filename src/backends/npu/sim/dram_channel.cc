@@ -85,17 +85,19 @@ void DramChannel::Choose(Bank& bank, int64_t clock) {
   bank.before = kNone;
   if (bank.slot == kNone) return;
   const bool impatient = clock - slots_[bank.slot].burst.arrival > kPatience;
+  bank.command = bank.open_row < 0 ? Command::kActivate : Command::kPrecharge;
   uint16_t before = kNone;
   for (uint16_t s = bank.slot; s != kNone; before = s, s = slots_[s].next) {
     if (slots_[s].burst.row == bank.open_row) {
       bank.slot = s;
       bank.before = before;
       bank.command = writing_ ? Command::kWrite : Command::kRead;
-      return;
+      break;
     }
     if (impatient) break;
   }
-  bank.command = bank.open_row < 0 ? Command::kActivate : Command::kPrecharge;
+  bank.arrival = slots_[bank.slot].burst.arrival;
+  bank.order = slots_[bank.slot].order;
 }
 
 DramChannel::Event DramChannel::Serve(Bank& bank, uint32_t index, int64_t clock) {
@@ -146,23 +148,25 @@ DramChannel::Event DramChannel::Next(int64_t until) {
   for (;;) {
     size_t core = 0;
     const int64_t arrival = free_.empty() ? kNever : FirstArrival(&core);
+    // No command can come before one of the buses is free: what has arrived by then is taken without a look at banks.
+    const int64_t soonest = std::min(row_bus_, column_bus_);
+    if (arrival <= soonest && arrival < until && arrival < next_refresh_) return Take(core);
     int64_t best_clock = kNever, best_order = kNever;
     bool best_column = false;
     uint32_t best = 0;
-    ChooseDirection(std::max(row_bus_, column_bus_));
+    const int64_t now = std::max(row_bus_, column_bus_);
+    ChooseDirection(now);
     for (uint64_t mask = waiting_banks_[writing_]; mask != 0; mask &= mask - 1) {
       const auto index = static_cast<uint32_t>(std::countr_zero(mask));
       Bank& bank = banks_[index];
-      if (bank.stale) Choose(bank, std::max(row_bus_, column_bus_));
+      if (bank.stale) Choose(bank, now);
       const bool column = bank.command == Command::kRead || bank.command == Command::kWrite;
-      const int64_t order = slots_[bank.slot].order;
-      const int64_t clock =
-          std::max({state_.Earliest(bank.command, index), column ? column_bus_ : row_bus_,
-                    slots_[bank.slot].burst.arrival});
+      const int64_t clock = std::max(
+          {state_.Earliest(bank.command, index), column ? column_bus_ : row_bus_, bank.arrival});
       if (clock > best_clock) continue;
-      if (clock == best_clock && (column == best_column ? order > best_order : best_column))
+      if (clock == best_clock && (column == best_column ? bank.order > best_order : best_column))
         continue;
-      best_clock = clock, best_order = order, best_column = column, best = index;
+      best_clock = clock, best_order = bank.order, best_column = column, best = index;
     }
     const int64_t first = std::min(best_clock, arrival);
     if (first >= until) return {};

@@ -71,6 +71,7 @@ class DramChannel {
     Command command = Command::kActivate;
     uint16_t slot = kNone, before = kNone;
     bool stale = true;
+    int64_t arrival = 0, order = 0;  // of that slot
   };
   struct Event {
     enum Kind : uint8_t { kNothing, kTaken, kServed } kind = kNothing;

@@ -1,0 +1,62 @@
+// What `liveshape simulate` makes ready once a model, and asks at every live shape.
+//
+//   LS_ASSIGN_OR_RETURN(NpuProgram program, NpuProgram::Load(options));
+//   LS_ASSIGN_OR_RETURN(NpuRun run, program.Simulate(point, trace, on_kernel));
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/npu/lower/kernel.h"
+#include "backends/npu/machine/machine.h"
+#include "backends/npu/producer/library.h"
+#include "backends/npu/report/perfetto.h"
+#include "backends/npu/sim/simulator.h"
+#include "cli/common.h"
+#include "cli/options.h"
+
+namespace liveshape::cli {
+
+struct NpuRun {
+  Point shape;
+  npu::Account total;
+  std::vector<npu::KernelReport> kernels;
+};
+
+class NpuProgram {
+ public:
+  // Lowered, and with --producer so compiled, once for all shapes.
+  static Result<NpuProgram> Load(const SimulateOptions& options);
+
+  const npu::Machine& machine() const { return machine_; }
+  const Artifact& artifact() const { return *artifact_; }
+  size_t kernels() const { return model_.kernels.size(); }
+
+  // Without symbols the static shape; every symbol at its bound otherwise.
+  Point BoundPoint() const;
+
+  // Addresses are given to tensors in the order in which kernels name them, at their live sizes. `on_kernel` hears how
+  // many kernels are done.
+  Result<NpuRun> Simulate(const Point& point, npu::PerfettoTrace* trace,
+                          const std::function<void(size_t)>& on_kernel) const;
+
+ private:
+  Result<std::vector<int64_t>> Values(const Point& point) const;
+  Result<std::vector<npu::KernelAttributes>> Attributes(std::span<const int64_t> values,
+                                                        const Point& point) const;
+  Result<npu::KernelAttributes> ThroughFile(const npu::KernelAttributes& attributes,
+                                            const Point& point) const;
+
+  npu::Machine machine_;
+  std::shared_ptr<const Artifact> artifact_;
+  plan::Plan plan_;
+  npu::Model model_;
+  std::vector<std::vector<ls_trace_buffer>> buffers_;  // by kernel
+  std::unique_ptr<npu::Producer> producer_;
+  std::string attributes_;  // a folder, or empty
+};
+
+}  // namespace liveshape::cli
