@@ -22,7 +22,8 @@ struct Loaded {
   std::unique_ptr<Producer> producer;
 
   Status Make(bool product) {
-    const sym::Expr n = graph.table().Symbol({.name = "N", .lo = 1, .hi = product ? 4096 : 1 << 22});
+    const sym::Expr n =
+        graph.table().Symbol({.name = "N", .lo = 1, .hi = product ? 4096 : 1 << 22});
     const ir::Dims dims = product ? ir::Dims{n, n} : ir::Dims{n};
     const ir::ValueId a = graph.AddInput("a", {DType::kF32, dims}),
                       b = graph.AddInput("b", {DType::kF32, dims});

@@ -82,6 +82,10 @@ class Function {
     Line("(const int64_t* shape_args, int32_t n, const ls_trace_sink* sink) {{");
     ++indent_;
     Line("if (n != {}) return -1;", schedule_.arguments);
+    // In locals: a callback might change the sink, as far as a compiler can know.
+    Line("void* const context = sink->context;");
+    for (const char* callback : {"dispatch", "dma", "compute", "barrier"})
+      Line("const auto {0} = sink->{0};", callback);
     Line("int64_t tile = -1, item = -1;");
     constants_.assign(schedule_.slots, {});
     for (const auto& [slot, value] : schedule_.constants)
@@ -207,7 +211,7 @@ class Function {
     }
     for (const VersionPatch& patch : s.versions) {
       const Buffer& buffer = kernel_.buffers[patch.buffer];
-      Line("{} = (uint32_t)({} % {});", Field(patch.at),
+      Line("{} = (uint32_t)((uint64_t){} % {});", Field(patch.at),
            buffer.turn == Turn::kTile ? "tile" : "item", buffer.versions);
     }
     const char* callback = "barrier";
@@ -221,7 +225,7 @@ class Function {
       case RecordKind::kCompute: callback = "compute"; break;
       case RecordKind::kBarrier: break;
     }
-    Line("if (int status = sink->{0}(sink->context, &r{1})) return status;", callback, s.at);
+    Line("if (int status = {0}(context, &r{1})) return status;", callback, s.at);
   }
 
   const Kernel& kernel_;
