@@ -173,15 +173,15 @@ void Explain(const NpuRun& run) {
                kernel.explained);
 }
 
-// The reason that cost most cycles of the units that do the work.
+// The reason that cost most cycles of the units that do the work; having none left is no stall.
 std::string MainStall(const npu::Account& a) {
   const auto& idle = a.array_busy >= a.vector_busy ? a.array_idle : a.vector_idle;
-  const size_t most =
-      static_cast<size_t>(std::max_element(idle.begin(), idle.end()) - idle.begin());
-  return fmt::format("{} {:.0f} %", npu::ToString(static_cast<npu::Stall>(most)),
-                     a.cycles == 0
-                         ? 0.0
-                         : 100.0 * static_cast<double>(idle[most]) / static_cast<double>(a.cycles));
+  static_assert(static_cast<size_t>(npu::Stall::kEnd) + 1 ==
+                static_cast<size_t>(npu::Stall::kCount));
+  const auto most = std::max_element(idle.begin(), idle.end() - 1);
+  return fmt::format(
+      "{} {:.0f} %", npu::ToString(static_cast<npu::Stall>(most - idle.begin())),
+      a.cycles == 0 ? 0.0 : 100.0 * static_cast<double>(*most) / static_cast<double>(a.cycles));
 }
 
 Status Simulate(const SimulateOptions& options) {

@@ -153,4 +153,4 @@ def test_bad_input(add, tmp_path):
     )
     assert "--tile -1" in cli("simulate", add, "--machine", TPU, "--tile", "-1", code=2).stderr
     large = cli("simulate", add, "--machine", EDGE, "--tile", 1000000, code=2).stderr
-    assert "262144" in large
+    assert "524288" in large
