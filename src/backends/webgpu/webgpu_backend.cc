@@ -60,6 +60,7 @@ class WebGpuBackend : public Backend {
   void FeedInput(size_t input, size_t output) override {
     memory_.FeedInput(plan_->input_storage[input], output);
     commands_.reserve(dispatches_.size() + memory_.most_copies());
+    last_commands_.reserve(commands_.capacity());  // they change places at every run
   }
   Status FetchOutput(size_t output, std::byte* host) override {
     encoded_ahead_ = false;
@@ -176,6 +177,11 @@ Status WebGpuBackend::FindFusions() {
     LS_ASSIGN_OR_RETURN(std::optional<webgpu::Fusion> fusion, kernel.fuse(l));
     const auto taken = [&](const plan::Step* s) { return fusion_of_[s - plan_->steps.data()]; };
     if (!fusion || std::any_of(fusion->steps.begin(), fusion->steps.end(), taken)) continue;
+    // What needs more bindings than there are stays apart.
+    const Lowering whole = LoweringOf(*fusion->steps.back(), *fusion->step);
+    if (std::any_of(fusion->dispatches.begin(), fusion->dispatches.end(),
+                    [&](const Dispatch& d) { return !webgpu::MakeShader(whole, d, memory_).ok(); }))
+      continue;
     fusions_.push_back(std::make_unique<webgpu::Fusion>(std::move(*fusion)));
     for (const plan::Step* s : fusions_.back()->steps)
       fusion_of_[s - plan_->steps.data()] = fusions_.back().get();

@@ -1,7 +1,6 @@
 #include "ops/linear/webgpu_fuse.h"
 
 #include <algorithm>
-#include <set>
 
 #include "backends/webgpu/fuse.h"
 #include "ops/ops.h"
@@ -59,8 +58,7 @@ class LinearFuser {
       fusion.steps.push_back(after);
     }
     const Lowering all = Whole(fusion.steps.back());
-    if (!ServesPanels(all, product_) || !FitsBindings() || !IsSafe(l_, fusion))
-      return std::optional<Fusion>();
+    if (!ServesPanels(all, product_) || !IsSafe(l_, fusion)) return std::optional<Fusion>();
     fusion.dispatches = {PanelGemv(all, product_)};
     return std::optional<Fusion>(std::move(fusion));
   }
@@ -116,14 +114,6 @@ class LinearFuser {
     product_.value = std::move(value.body);
     product_.value_params = std::move(value.params);
     return !value.fails && !product_.joined.empty();
-  }
-
-  bool FitsBindings() const {
-    std::set<plan::StorageId> storages;
-    for (const auto* operands : {&step_->inputs, &step_->outputs})
-      for (const plan::Operand& o : *operands)
-        if (o.storage != plan::kNoStorage) storages.insert(o.storage);
-    return storages.size() <= l_.limits.storage_buffers;
   }
 
   const Lowering& l_;

@@ -76,59 +76,84 @@ Dispatch Begin(const Lowering& l, const PanelProduct& product, const Packed& w) 
   return d;
 }
 
-// Plain panels: a vector of words is 4 or 8 columns at one k. Quantised: 4 columns at 4 or 8 k.
+// How many loads a lane has on the way at once: memory answers after hundreds of cycles. As many as K divides into.
+int64_t LoadsAtOnce(const Packed& w, int64_t span) {
+  const int64_t chunk = std::min(w.cols, kChunk);
+  for (int64_t n : {4, 2})
+    if (chunk % (n * span) == 0 && w.cols % chunk % (n * span) == 0) return n;
+  return 1;
+}
+
+// Load u of a lane, at i<u>: of plain panels 4 or 8 columns at one k, of quantised ones 4 columns at 4 or 8 k.
+std::string LoadWeight(const Packed& w, int64_t u, size_t j, int64_t panel) {
+  if (w.bits == 0)
+    return fmt::format(
+        "    let w{0}{1} = WEIGHT(((panel + {2}u) * K + k0 + i{0}) * {3}u + lane % {3}u);\n", u, j,
+        panel, w.parts);
+  const int64_t words = 32 / w.per_word();  // of a group
+  return fmt::format(
+      "    let block{0}{1} = ((panel + {2}u) * {3}u + k0 / 32u + i{0} / {5}u) * {4}u;\n"
+      "    let w{0}{1} = WEIGHT(block{0}{1} + 2u + i{0} % {5}u * 4u + lane % 4u);\n"
+      "    let f{0}{1} = WEIGHT(block{0}{1} + lane % 4u / 2u);\n",
+      u, j, panel, w.groups(), w.block_vectors(), words);
+}
+
+std::string AddLoaded(const Packed& w, int64_t u, size_t j) {
+  if (w.bits == 0 && w.quads == 1)
+    return fmt::format("    sum{1}0 += a{0} * bitcast<vec4<f32>>(w{0}{1});\n", u, j);
+  if (w.bits == 0)
+    return fmt::format(
+        "    sum{1}0 += a{0} * vec4<f32>(unpack_pair(w{0}{1}.x), unpack_pair(w{0}{1}.y));\n"
+        "    sum{1}1 += a{0} * vec4<f32>(unpack_pair(w{0}{1}.z), unpack_pair(w{0}{1}.w));\n",
+        u, j);
+  std::string codes;
+  for (char c : std::string_view("xyzw"))
+    codes += fmt::format("{}codes(w{}{}.{}, a{}{})", c == 'x' ? "" : ", ", u, j, c, u,
+                         w.bits == 4 ? fmt::format(", c{}", u) : "");
+  return fmt::format(
+      "    let g{0}{1} = select(f{0}{1}.zw, f{0}{1}.xy, lane % 2u == 0u);\n"
+      "    sum{1}0 += vec4<f32>(unpack2x16float(g{0}{1}.x), unpack2x16float(g{0}{1}.y)) *\n"
+      "               (vec4<f32>({2}) - zero{0});\n",
+      u, j, codes);
+}
+
+// What a lane has of the input beside load u. The code of q = 0 is taken off once for all columns.
+std::string LoadInput(const Packed& w, int64_t u) {
+  if (w.bits == 0) return fmt::format("    let a{0} = input_chunk[i{0}];\n", u);
+  if (w.bits == 8)
+    return fmt::format(
+        "    let a{0} = input_chunk[i{0}];\n"
+        "    let zero{0} = 128.0 * dot(a{0}, vec4<f32>(1.0));\n",
+        u);
+  return fmt::format(
+      "    let a{0} = input_chunk[2u * i{0}];\n"
+      "    let c{0} = input_chunk[2u * i{0} + 1u];\n"
+      "    let zero{0} = 8.0 * dot(a{0} + c{0}, vec4<f32>(1.0));\n",
+      u);
+}
+
 std::string AddProducts(const Packed& w, const PanelProduct& product, int64_t lanes) {
   std::string text;
-  for (size_t j = 0; j < product.joined.size(); ++j)
+  const size_t results = product.joined.size();
+  for (size_t j = 0; j < results; ++j)
     for (int64_t q = 0; q < w.quads; ++q)
       text += fmt::format("var<private> sum{}{}: vec4<f32>;\n", j, q);
-  text += "fn add_products(panel: u32, lane: u32, k0: u32) {\n";
-  if (w.bits == 0) {
-    text += fmt::format(
-        "  for (var i = lane / {0}u; i < min(CHUNK, K - k0); i += {1}u) {{\n"
-        "    let a = input_chunk[i];\n",
-        w.parts, lanes / w.parts);
-    for (size_t j = 0; j < product.joined.size(); ++j) {
-      text += fmt::format(
-          "    let w{0} = WEIGHT(((panel + {1}u) * K + k0 + i) * {2}u + lane % {2}u);\n", j,
-          product.joined[j] / 16, w.parts);
-      if (w.quads == 1)
-        text += fmt::format("    sum{0}0 += a * bitcast<vec4<f32>>(w{0});\n", j);
-      else
-        text += fmt::format(
-            "    sum{0}0 += a * vec4<f32>(unpack_pair(w{0}.x), unpack_pair(w{0}.y));\n"
-            "    sum{0}1 += a * vec4<f32>(unpack_pair(w{0}.z), unpack_pair(w{0}.w));\n",
-            j);
-    }
-  } else {
-    const int64_t words = 32 / w.per_word();  // of a group
-    text += fmt::format(
-        "  for (var i = lane / 4u; i < min(CHUNK, K - k0) / {}u; i += {}u) {{\n"
-        "    let a = input_chunk[i * {}u];\n",
-        w.per_word(), lanes / 4, w.per_word() / 4);
-    if (w.bits == 4) text += "    let c = input_chunk[i * 2u + 1u];\n";
-    // The code of q = 0 is taken off once for all columns.
-    text += fmt::format("    let zero = {}.0 * dot({}, vec4<f32>(1.0));\n", 1 << (w.bits - 1),
-                        w.bits == 4 ? "a + c" : "a");
-    text += fmt::format("    let group = k0 / 32u + i / {}u;\n", words);
-    for (size_t j = 0; j < product.joined.size(); ++j) {
-      text += fmt::format(
-          "    let block{0} = ((panel + {1}u) * {2}u + group) * {3}u;\n"
-          "    let w{0} = WEIGHT(block{0} + 2u + i % {4}u * 4u + lane % 4u);\n"
-          "    let f{0} = WEIGHT(block{0} + lane % 4u / 2u);\n"
-          "    let g{0} = select(f{0}.zw, f{0}.xy, lane % 2u == 0u);\n"
-          "    sum{0}0 += vec4<f32>(unpack2x16float(g{0}.x), unpack2x16float(g{0}.y)) * "
-          "(vec4<f32>(",
-          j, product.joined[j] / 16, w.groups(), w.block_vectors(), words);
-      for (char c : std::string_view("xyzw"))
-        text += fmt::format("{}codes(w{}.{}, a{})", c == 'x' ? "" : ", ", j, c,
-                            w.bits == 4 ? ", c" : "");
-      text += ") - zero);\n";
-    }
+  const int64_t each = w.bits ? w.per_word() : 1, beside = lanes / w.parts;
+  const int64_t loads = LoadsAtOnce(w, beside * each);
+  text += fmt::format(
+      "fn add_products(panel: u32, lane: u32, k0: u32) {{\n"
+      "  for (var i0 = lane / {}u; i0 < min(CHUNK, K - k0) / {}u; i0 += {}u) {{\n",
+      w.parts, each, loads * beside);
+  for (int64_t u = 0; u < loads; ++u) {
+    if (u > 0) text += fmt::format("    let i{} = i0 + {}u;\n", u, u * beside);
+    for (size_t j = 0; j < results; ++j) text += LoadWeight(w, u, j, product.joined[j] / 16);
   }
-  text += "  }\n}\n";
-  text += "fn put_sums(j: u32, lane: u32) {\n";
-  for (size_t j = 0; j < product.joined.size(); ++j) {
+  for (int64_t u = 0; u < loads; ++u) {
+    text += LoadInput(w, u);
+    for (size_t j = 0; j < results; ++j) text += AddLoaded(w, u, j);
+  }
+  text += "  }\n}\nfn put_sums(j: u32, lane: u32) {\n";
+  for (size_t j = 0; j < results; ++j) {
     text += fmt::format("  if (j == {}u) {{\n", j);
     for (int64_t q = 0; q < w.quads; ++q)
       text += fmt::format("    partial[lane * QUADS + {}u] = sum{}{};\n", q, j, q);
