@@ -74,8 +74,8 @@ CASES = [
 ]
 
 # What a case needs that this backend refuses: sizes from the middle of a run, and f64.
-BORN = ("nonzero", "masked_", "born_", "repeat_", "item_")
-WIDE = ("symbolic_floats", "spread", "f64")
+BORN = ("nonzero", "masked_", "born_", "repeat_interleave", "item_")
+WIDE = ("symbolic_floats", "spread")
 # A GEMM, a chain of many operands, an arena of many slots, a cache, workgroup memory, four dtypes.
 SMALLEST = ["linear_odd", "where_raw", "sdpa_gqa_causal_raw", "kv_data", "sort_i8", "casts_raw"]
 if os.environ.get("LIVESHAPE_WEBGPU_CASES") == "all":
