@@ -175,7 +175,13 @@ ReadRequestBuffer: 512
 WriteRequestBuffer: 512
 [layout]
 IfmapCustomLayout: False
+IfmapSRAMBankBandwidth: 128
+IfmapSRAMBankNum: 8
+IfmapSRAMBankPort: 2
 FilterCustomLayout: False
+FilterSRAMBankBandwidth: 128
+FilterSRAMBankNum: 8
+FilterSRAMBankPort: 2
 [sparsity]
 SparsitySupport: False
 [run_presets]
@@ -197,10 +203,13 @@ def speed(paths, sizes):
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "config.cfg").write_text(SCALESIM_CONFIG)
             (Path(folder) / "gemm.csv").write_text(f"Layer, M, N, K,\ngemm, {n}, {n}, {n},\n")
+            # 20 factors and orders of a layout, which is off; it wants the file all the same.
+            layout = "Layer,\ngemm, " + "1, " * 20 + "\n"
+            (Path(folder) / "layout.csv").write_text(layout)
             program = (
                 "from scalesim.scale_sim import scalesim\n"
                 "s = scalesim(save_disk_space=True, verbose=False, config='config.cfg',"
-                " topology='gemm.csv', input_type_gemm=True)\n"
+                " topology='gemm.csv', layout='layout.csv', input_type_gemm=True)\n"
                 "s.run_scale(top_path='.')\n"
             )
             start = time.perf_counter()
