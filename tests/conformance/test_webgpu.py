@@ -4,6 +4,7 @@ On a software GPU a pipeline takes 30 ms to build, so CI runs a case or two of e
 of them on the smallest device that WebGPU allows. LIVESHAPE_WEBGPU_CASES=all runs every case.
 """
 
+import json
 import os
 import subprocess
 
@@ -137,3 +138,16 @@ def test_an_index_out_of_range_fails_the_run_naming_the_node(at, tmp_path):
     files = [f"--input={name}={tmp_path / name}.npy" for name in ("x", "i")]
     said = refusal("run", tmp_path / "m.live", "--backend", "webgpu", *files)
     assert "node `index_select`" in said and "an index is out of range" in said
+
+
+def test_a_decoder_layer_is_at_most_eight_dispatches_at_one_token(tmp_path):
+    """Norms, programs and caches are folded in: each dispatch that waits for another costs."""
+    folder, live = prepare(collect()["qwen3_decoder_f16"]), tmp_path / "model.live"
+    cli("compile", folder / "model.pt2", "-o", live)
+    np.save(tmp_path / "ids.npy", np.array([[5]]))
+    command = [CLI, "run", live, "--backend", "webgpu", "--profile", "--json"]
+    command += ["--input", f"ids={tmp_path / 'ids.npy'}", "--input", "pos=3"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    dispatches = sum(op["calls"] for op in json.loads(done.stdout)["profile"])
+    layers, around = 2, 9  # six for the angles, embedding, last norm, head
+    assert dispatches <= 8 * layers + around
