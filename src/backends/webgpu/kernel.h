@@ -60,14 +60,14 @@ struct Dispatch {
 // ("gemv_lanes=256,few_rows=4"), for benchmarks that look for better ones. Measured by bench/webgpu_bench.py.
 struct Tuning {
   int64_t few_rows = 8;      // up to which a product is a GEMV of each row
-  int64_t gemv_lanes = 128;  // a workgroup
+  int64_t gemv_lanes = 256;  // a workgroup
   int64_t tile_m = 64, tile_n = 64;
   int64_t big_tile_m = 128, big_tile_n = 64;
   int64_t big_tile_groups =
       264;  // from which the big tile pays: two a multiprocessor of a large GPU
   int64_t small_tile_groups = 64;  // below which tiles of half the rows do
   int64_t fuse = 1;                // 0: every step is its own dispatch
-  int64_t split_keys = 512;        // of the context, a workgroup of attention has at most
+  int64_t split_keys = 128;        // of the context, a workgroup of attention has at most
 };
 Tuning ReadTuning(const char* text);  // null: as above
 

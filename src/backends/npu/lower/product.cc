@@ -121,7 +121,7 @@ class ProductLowering {
       sizes_ = {Aligned({t, t, t})};
     } else {
       const int64_t rows = target.array_rows, cols = target.array_cols;
-      TileSize large = Aligned({8 * rows, rows, 4 * cols});
+      TileSize large = Aligned({8 * rows, rows, 8 * cols});
       while (Bytes(large) > target.scratchpad_bytes && std::max(large.m, large.n) > kPanelRows)
         (large.m >= large.n ? large.m : large.n) /= 2;
       TileSize small = Aligned({std::min(rows, large.m), rows, 4 * cols});
