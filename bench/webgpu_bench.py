@@ -79,7 +79,8 @@ def products(rows, m_few=(1, 4, 8)):
                 us = r["us_a_layer"]
                 label = f"{name[6:]}{' ' + quant if quant else ''}"
                 print(
-                    f"GEMM {label:7} {r['m']:5} x 1024 x 1024: {us:8.2f} us {tera(us, r['m']):6.1f} TFLOP/s"
+                    f"GEMM {label:7} {r['m']:5} x 1024 x 1024: {us:8.2f} us"
+                    f" {tera(us, r['m']):6.1f} TFLOP/s"
                 )
     for name, tunings in (("gemv_f16", ("",)), ("normed_f16", ("", "fuse=0"))):
         for quant in ("", "q4"):
@@ -97,7 +98,8 @@ def products(rows, m_few=(1, 4, 8)):
             size = 1024 * 151_936 * (0.5625 if quant else 2)
             us = r["us_a_layer"]
             print(
-                f"head 1024 -> 151,936 {quant or 'f16'}: {us:.1f} us with readback, {size / us / 1e3:.0f} GB/s"
+                f"head 1024 -> 151,936 {quant or 'f16'}: {us:.1f} us with readback,"
+                f" {size / us / 1e3:.0f} GB/s"
             )
     sys.stdout.flush()
 
@@ -114,13 +116,15 @@ def decoder(model, quants, prefills, contexts):
             figures[quant or "f16", r["what"], r["n"]] = r["tokens_s"]
             what = "prefill of" if r["what"] == "prefill" else "decode at context"
             print(
-                f"{model} {quant or 'f16'}: {what} {r['n']}: {r['us'] / 1e3:.3f} ms, {r['tokens_s']:.0f} tokens/s",
+                f"{model} {quant or 'f16'}: {what} {r['n']}: {r['us'] / 1e3:.3f} ms,"
+                f" {r['tokens_s']:.0f} tokens/s",
                 flush=True,
             )
         for s, pos in ((1, contexts[0] - 1), (prefills[-1], 0)):
             for r in bench("profile", live, s, pos):
                 print(
-                    f"  S={s}: {r['op']:12} {r['us']:9.1f} us on the GPU in {r['dispatches']} dispatches"
+                    f"  S={s}: {r['op']:12} {r['us']:9.1f} us on the GPU"
+                    f" in {r['dispatches']} dispatches"
                 )
         for r in bench("bind", live):
             print(f"{model} {quant or 'f16'}: bind to another shape {r['us']:.1f} us", flush=True)
@@ -137,7 +141,8 @@ def bounds():
                     times.setdefault(model, []).append(r["us"])
     small, large = (sorted(times[m])[1] for m in ("qwen3_512", "qwen3_8192"))
     print(
-        f"q4 decode at context 128: bound 512 {small:.0f} us, bound 8192 {large:.0f} us, ratio {large / small:.3f}"
+        f"q4 decode at context 128: bound 512 {small:.0f} us, bound 8192 {large:.0f} us,"
+        f" ratio {large / small:.3f}"
     )
 
 
@@ -204,7 +209,7 @@ def main():
         for dtype in ("f16", "q4"):
             if (dtype, kind, n) in ours:
                 print(
-                    f"{kind} {n}: {dtype} is {ours[dtype, kind, n] / tokens:.2f}x eager torch in bf16"
+                    f"{kind} {n}: {dtype} is {ours[dtype, kind, n] / tokens:.2f}x eager torch, bf16"
                 )
 
 

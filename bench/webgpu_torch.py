@@ -1,4 +1,4 @@
-"""The peer of bench/webgpu_bench.py: a Qwen3-0.6B-shaped decoder by eager torch in bf16 on a CUDA GPU.
+"""The peer of bench/webgpu_bench.py: a Qwen3-0.6B-shaped decoder by eager torch, bf16, on CUDA.
 
 With `transformers`, its Qwen3 with random weights and a DynamicCache; without, a model of the same
 shape written here, which does less than transformers does around each layer.

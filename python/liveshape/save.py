@@ -8,9 +8,9 @@
 The names go into the archive as extra/liveshape.json, so that every tool and every message can
 say `S` where torch says `s77`. An archive without that member still loads everywhere.
 
-`weights=False` leaves the bytes of parameters out (a few MB whatever the model), to measure it where
-its weights cannot be brought: `liveshape compile --random-weights SEED` makes some up. Buffers stay,
-and parameters that share a storage still do.
+`weights=False` leaves the bytes of parameters out (a few MB whatever the model), to measure it
+where its weights cannot be brought: `liveshape compile --random-weights SEED` makes some up.
+Buffers stay, and parameters that share a storage still do.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _drop_parameters(whole: Path, to: Path) -> None:
                     (dropped if entry["is_param"] else kept).add(folder + entry["path_name"])
         for member in members:
             copy = zipfile.ZipInfo(member.filename, member.date_time)
-            # A mapped tensor must be aligned, as torch aligns it; a ZIP's extra field is (id, size).
+            # A mapped tensor must be aligned, as torch aligns it; an extra field is (id, size).
             start = out.fp.tell() + 30 + len(member.filename.encode())
             padding = -(start + 4) % 64
             copy.extra = b"FB" + padding.to_bytes(2, "little") + b"Z" * padding

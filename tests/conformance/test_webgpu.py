@@ -101,6 +101,13 @@ def test_case_on_the_smallest_device(name, prepared, tmp_path, monkeypatch):
     check(name, prepared, tmp_path)
 
 
+@pytest.mark.parametrize("name", ["kv_data", "sdpa_gqa_causal_raw", "qwen3_decoder_f16"])
+def test_a_long_context_is_split_over_workgroups(name, prepared, tmp_path, monkeypatch):
+    """8 keys a workgroup, so that what 128 do at a context of thousands happens at dozens."""
+    monkeypatch.setenv("LIVESHAPE_WEBGPU_TUNING", "split_keys=8")
+    check(name, prepared, tmp_path)
+
+
 def test_an_embedding_beyond_a_binding_is_bound_in_parts(prepared, tmp_path, monkeypatch):
     """4800 bytes of weights: what 151,936 x 1024 are where 128 MiB are bound."""
     monkeypatch.setenv("LIVESHAPE_WEBGPU_LIMITS", "smallest,binding_bytes=2048")

@@ -1,5 +1,5 @@
-"""A Qwen3-shaped decoder as a program that generates text has it: token ids and a position in, logits
-of the last token out, K and V kept in states.
+"""A Qwen3-shaped decoder as a program that generates text has it: token ids and a position in,
+logits of the last token out, K and V kept in states.
 
 The case is a small one in f16; bench/models.py exports the 0.6B shape of the same class.
 """
