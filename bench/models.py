@@ -10,7 +10,7 @@ decoder_small               the same at width 64: bind time, where kernels cost 
 static_cache_4096, _64      Qwen3 through transformers' static cache at two capacities.
 weights_100mb               109 MB of weights: import, compile and load times.
 qwen3_512, qwen3_8192       a Qwen3-0.6B-shaped decoder in f16 with a KV cache of that capacity,
-                            without its weights (compile --random-weights). Not among those made by default.
+                            without weights (compile --random-weights). Not made by default.
 chain_f32, chain_f16        16 products of 1024 x 1024, one after the other: GEMM.
 gemv_f16, normed_f16        4 pairs of 1024 -> 3072 -> 1024; with a norm before each.
 head_f16                    1024 -> 151,936. All of these without weights, too.
