@@ -1,10 +1,12 @@
 // Many rows times a weight in panels of 16: a tile of TILE_M x TILE_N a workgroup, 8 x 4 an invocation, 16 deep,
-// through workgroup memory. webgpu_panels.cc writes K, COLUMNS, PANELS (of the weight) and
-//   load_left(m, k) -> vec2<f32>                            two neighbours of a row of the input
-//   load_right(panel, k0, lane)                             fills tile_b with 16 rows of K
+// through workgroup memory. What the next 16 need is on its way from memory while these are multiplied. Written out by
+// webgpu_panels.cc, since nobody unrolls a loop whose bound is checked: K, COLUMNS, PANELS (of the weight) and, in the
+// place of a line each,
+//   FETCH(k)     what this invocation brings of both tiles, from row k of K on, into variables of its own
+//   PUT          from there into tile_a and tile_b
+//   MULTIPLY     16 steps
 var<workgroup> tile_a: array<vec4<f32>, TILE_M * 4>;
 var<workgroup> tile_b: array<vec4<f32>, TILE_N * 4>;
-const THREADS = TILE_M * TILE_N / 32u;
 
 fn put_row(m: u32, n: u32, sums: vec4<f32>) {
   if (m >= p.m) { return; }
@@ -29,30 +31,13 @@ fn put_row(m: u32, n: u32, sums: vec4<f32>) {
   var s5 = vec4<f32>(0.0);
   var s6 = vec4<f32>(0.0);
   var s7 = vec4<f32>(0.0);
+  FETCH(0u)
   for (var k0 = 0u; k0 < K; k0 += 16u) {
-    for (var i = lane; i < TILE_M * 8u; i += THREADS) {
-      let k = i % 8u * 2u;
-      let m = i / 8u;
-      var a = vec2<f32>(0.0);
-      if (m0 + m < p.m && k0 + k < K) { a = load_left(m0 + m, k0 + k); }
-      tile_a[(k * TILE_M + m) / 4u][m % 4u] = a.x;
-      tile_a[((k + 1u) * TILE_M + m) / 4u][m % 4u] = a.y;
-    }
-    load_right(n0 / 16u, k0, lane);
+    PUT
     workgroupBarrier();
-    for (var k = 0u; k < 16u; k++) {
-      let a = tile_a[k * (TILE_M / 4u) + row * 2u];
-      let c = tile_a[k * (TILE_M / 4u) + row * 2u + 1u];
-      let b = tile_b[k * (TILE_N / 4u) + col];
-      s0 += a.x * b;
-      s1 += a.y * b;
-      s2 += a.z * b;
-      s3 += a.w * b;
-      s4 += c.x * b;
-      s5 += c.y * b;
-      s6 += c.z * b;
-      s7 += c.w * b;
-    }
+    let next = min(k0 + 16u, (K - 1u) / 16u * 16u);
+    FETCH(next)
+    MULTIPLY
     workgroupBarrier();
   }
   let m = m0 + row * 8u;

@@ -257,49 +257,104 @@ void Replace(std::string& text, std::string_view what, const std::string& by) {
     text.replace(at, what.size(), by);
 }
 
-// 16 rows of K of the weight's panels from `panel` on, as f32.
-std::string LoadRight(const Packed& w) {
-  if (w.bits == 0)
-    return fmt::format(
-        R"(fn load_right(panel: u32, k0: u32, lane: u32) {{
-  for (var i = lane; i < TILE_N * {0}u; i += THREADS) {{
-    let part = i % {0}u;
-    let k = i / {0}u % 16u;
-    let near = i / {1}u;
-    var w = vec4<u32>(0u);
-    if (panel + near < PANELS && k0 + k < K) {{ w = WEIGHT(((panel + near) * K + k0 + k) * {0}u + part); }}
-    let at = (k * TILE_N + near * 16u) / 4u + part * {2}u;
-    {3}
-  }}
-}}
-)",
-        w.parts, 16 * w.parts, w.quads,
-        w.quads == 1 ? "tile_b[at] = bitcast<vec4<f32>>(w);"
-                     : "tile_b[at] = vec4<f32>(unpack_pair(w.x), unpack_pair(w.y));\n"
-                       "    tile_b[at + 1u] = vec4<f32>(unpack_pair(w.z), unpack_pair(w.w));");
-  // A word is 4 or 8 consecutive k of one column.
-  const int64_t per = w.per_word(), words = 16 / per;
-  std::string text = fmt::format(R"(fn load_right(panel: u32, k0: u32, lane: u32) {{
-  for (var i = lane; i < TILE_N * {0}u; i += THREADS) {{
-    let column = i % 16u;
-    let near = i / {1}u;
-    let k = i / 16u % {0}u * {2}u;
-    var w = 0u;
-    var scale = 0.0;
-    if (panel + near < PANELS) {{
-      let block = ((panel + near) * {3}u + k0 / 32u) * {4}u;
-      scale = unpack2x16float(WEIGHT(block + column / 2u) >> (16u * (column % 2u))).x;
-      w = WEIGHT(block + 8u + (k0 % 32u + k) / {2}u * 16u + column);
-    }}
-    let n = near * 16u + column;
-)",
-                                 words, 16 * words, per, w.groups(), w.block_vectors() * 4);
-  for (int64_t e = 0; e < per; ++e)
+// One invocation's share of the tiles: loads first, all on their way together, then what becomes of them. `AT` stands for
+// the first row of K. Rows beyond the input and panels beyond the weight repeat the last ones: nobody stores their sums.
+struct Share { std::string declare, fetch, put; };
+
+// Two neighbours of a row a time; columns of tile_a are rows of the input.
+void AddLeft(const Packed& w, Tile tile, Share& share) {
+  const int64_t threads = tile.m * tile.n / 32, loads = tile.m * 8 / threads;
+  share.declare += "  let a_k = lane % 8u * 2u;\n";
+  for (int64_t n = 0; n < loads; ++n) {
+    share.declare += fmt::format("  let a_m{0} = lane / 8u + {1}u;\n  var a{0} = vec2<f32>(0.0);\n",
+                                 n, n * threads / 8);
+    share.fetch += fmt::format("    a{0} = load_left(min(m0 + a_m{0}, p.m - 1u), {1});\n", n,
+                               w.cols % 16 == 0 ? "AT + a_k" : "min(AT + a_k, K - 2u)");
+    if (w.cols % 16 != 0)
+      share.fetch += fmt::format("    if (AT + a_k >= K) {{ a{} = vec2<f32>(0.0); }}\n", n);
+    share.put += fmt::format(
+        "    tile_a[(a_k * TILE_M + a_m{0}) / 4u][a_m{0} % 4u] = a{0}.x;\n"
+        "    tile_a[((a_k + 1u) * TILE_M + a_m{0}) / 4u][a_m{0} % 4u] = a{0}.y;\n",
+        n);
+  }
+}
+
+// A vector of words is 4 or 8 columns at one k.
+void AddPlainRight(const Packed& w, Tile tile, Share& share) {
+  const int64_t threads = tile.m * tile.n / 32, vectors = tile.n * w.parts;
+  for (int64_t n = 0; n * threads < vectors; ++n) {
+    share.declare += fmt::format(
+        "  let b_i{0} = lane + {1}u;\n  let b_k{0} = b_i{0} / {2}u % 16u;\n"
+        "  let b_panel{0} = min(n0 / 16u + b_i{0} / {3}u, PANELS - 1u);\n"
+        "  var b{0} = vec4<u32>(0u);\n",
+        n, n * threads, w.parts, 16 * w.parts);
+    share.fetch += fmt::format(
+        "    b{0} = WEIGHT((b_panel{0} * K + {2}) * {1}u + b_i{0} % {1}u);\n", n, w.parts,
+        w.cols % 16 == 0 ? fmt::format("AT + b_k{}", n)
+                         : fmt::format("min(AT + b_k{}, K - 1u)", n));
+    const std::string at =
+        fmt::format("(b_k{0} * TILE_N + b_i{0} / {1}u * 16u) / 4u + b_i{0} % {2}u * {3}u", n,
+                    16 * w.parts, w.parts, w.quads);
+    share.put += (n + 1) * threads > vectors ? fmt::format("    if (b_i{} < {}u) {{\n", n, vectors)
+                                             : "    {\n";
+    share.put +=
+        w.quads == 1
+            ? fmt::format("      tile_b[{}] = bitcast<vec4<f32>>(b{});\n    }}\n", at, n)
+            : fmt::format(
+                  "      let at = {0};\n"
+                  "      tile_b[at] = vec4<f32>(unpack_pair(b{1}.x), unpack_pair(b{1}.y));\n"
+                  "      tile_b[at + 1u] = vec4<f32>(unpack_pair(b{1}.z), unpack_pair(b{1}.w));\n"
+                  "    }}\n",
+                  at, n);
+  }
+}
+
+// A word is 4 or 8 consecutive k of one column. Groups are whole: K is a multiple of 32.
+void AddQuantisedRight(const Packed& w, Tile tile, Share& share) {
+  const int64_t threads = tile.m * tile.n / 32, per = w.per_word(), words = 16 / per;
+  for (int64_t n = 0; n * threads < tile.n * words; ++n) {
+    share.declare += fmt::format(
+        "  let b_i{0} = lane + {1}u;\n  let b_column{0} = b_i{0} % 16u;\n"
+        "  let b_k{0} = b_i{0} / 16u % {2}u * {3}u;\n"
+        "  let b_panel{0} = min(n0 / 16u + b_i{0} / {4}u, PANELS - 1u);\n"
+        "  var b{0} = 0u;\n  var b_scale{0} = 0u;\n",
+        n, n * threads, words, per, 16 * words);
+    share.fetch += fmt::format(
+        "    b_scale{0} = WEIGHT((b_panel{0} * {1}u + AT / 32u) * {2}u + b_column{0} / 2u);\n"
+        "    b{0} = WEIGHT((b_panel{0} * {1}u + AT / 32u) * {2}u + 8u + (AT % 32u + b_k{0}) / {3}u "
+        "* "
+        "16u + b_column{0});\n",
+        n, w.groups(), w.block_vectors() * 4, per);
+    share.put += (n + 1) * threads > tile.n * words
+                     ? fmt::format("    if (b_i{} < {}u) {{\n", n, tile.n * words)
+                     : "    {\n";
+    share.put += fmt::format(
+        "      let scale = unpack2x16float(b_scale{0} >> (16u * (b_column{0} % 2u))).x;\n"
+        "      let n = b_i{0} / {1}u * 16u + b_column{0};\n",
+        n, 16 * words);
+    for (int64_t e = 0; e < per; ++e)
+      share.put += fmt::format(
+          "      tile_b[((b_k{0} + {1}u) * TILE_N + n) / 4u][n % 4u] =\n"
+          "          (f32(extractBits(b{0}, {2}u, {3}u)) - {4}.0) * scale;\n",
+          n, e, e * w.bits, w.bits, 1 << (w.bits - 1));
+    share.put += "    }\n";
+  }
+}
+
+std::string Multiply() {
+  std::string text;
+  for (int k = 0; k < 16; ++k) {
     text += fmt::format(
-        "    tile_b[((k + {0}u) * TILE_N + n) / 4u][n % 4u] =\n"
-        "        (f32(extractBits(w, {1}u, {2}u)) - {3}.0) * scale;\n",
-        e, e * w.bits, w.bits, 1 << (w.bits - 1));
-  return text + "  }\n}\n";
+        "    {{\n"
+        "      let a = tile_a[{0}u * (TILE_M / 4u) + row * 2u];\n"
+        "      let c = tile_a[{0}u * (TILE_M / 4u) + row * 2u + 1u];\n"
+        "      let b = tile_b[{0}u * (TILE_N / 4u) + col];\n",
+        k);
+    for (int r = 0; r < 8; ++r)
+      text += fmt::format("      s{} += {}.{} * b;\n", r, r < 4 ? 'a' : 'c', "xyzw"[r % 4]);
+    text += "    }\n";
+  }
+  return text;
 }
 
 }  // namespace
@@ -343,8 +398,9 @@ Dispatch PanelGemm(const Lowering& l, const PanelProduct& product, Tile tile) {
   sym::Table& table = l.table();
   Dispatch d = Begin(l, product, w);
   d.groups = sym::CeilDiv(product.m, table.Int(tile.m)) * ((w.rows + tile.n - 1) / tile.n);
-  d.body += fmt::format("const PANELS = {}u;\nconst TILE_M = {}u;\nconst TILE_N = {}u;\n",
-                        w.panels(), tile.m, tile.n);
+  d.body += fmt::format(
+      "const PANELS = {}u;\nconst TILE_M = {}u;\nconst TILE_N = {}u;\nconst THREADS = {}u;\n",
+      w.panels(), tile.m, tile.n, tile.m * tile.n / 32);
   // Two neighbours are one word where the row begins at a word: at an offset of 0, which all dense results share.
   const bool pairs = IsHalf(dtype) && l.in(product.x).offset_at == l.out(0).offset_at;
   d.body += pairs ? fmt::format(
@@ -353,7 +409,6 @@ Dispatch PanelGemm(const Lowering& l, const PanelProduct& product, Tile tile) {
                         product.x)
                   : "fn load_left(m: u32, k: u32) -> vec2<f32> { return vec2<f32>(x(m, k), x(m, k "
                     "+ 1u)); }\n";
-  d.body += LoadRight(w);
   d.body += IsHalf(dtype) ? R"(fn store_pair(m: u32, n: u32, v: vec2<f32>) {
   set_out0_word((m * COLUMNS + n) / 2u,
                 encode_out0(v.x + addend(n)) | (encode_out0(v.y + addend(n + 1u)) << 16u));
@@ -364,7 +419,21 @@ Dispatch PanelGemm(const Lowering& l, const PanelProduct& product, Tile tile) {
   if (n + 1u < COLUMNS) { set_out0(m * COLUMNS + n + 1u, v.y + addend(n + 1u)); }
 }
 )";
-  d.body += wgsl::kGemmPanels;
+  Share share;
+  AddLeft(w, tile, share);
+  w.bits ? AddQuantisedRight(w, tile, share) : AddPlainRight(w, tile, share);
+  const auto fetch = [&](const char* at) {
+    std::string text = share.fetch;
+    Replace(text, "AT ", std::string(at) + " ");
+    return text;
+  };
+  std::string body = wgsl::kGemmPanels;
+  body.erase(0, body.find("var<workgroup>"));  // its words would be replaced too
+  Replace(body, "  FETCH(0u)\n", share.declare + fetch("0u"));
+  Replace(body, "    FETCH(next)\n", fetch("next"));
+  Replace(body, "    PUT\n", share.put);
+  Replace(body, "    MULTIPLY\n", Multiply());
+  d.body += body;
   Replace(d.body, "WEIGHT", fmt::format("in{}_{}", product.weight, w.bits ? "word" : "vec4"));
   return d;
 }
