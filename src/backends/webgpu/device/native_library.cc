@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <string_view>
 #include <vector>
 
 #include "base/mutex.h"
@@ -36,7 +37,10 @@ std::vector<std::string> Candidates() {
     std::error_code ignored;
     // We are build/release/liveshape, python/liveshape/_core.so, or one of these in site-packages, and may be a folder
     // further down (executorch/): a few folders up there is the tree, or what pip has installed beside us.
-    auto above = std::filesystem::canonical(here.dli_fname, ignored).parent_path();
+    // A program is told by the name it was called with, which may be no path.
+    const bool is_path = std::string_view(here.dli_fname).find('/') != std::string_view::npos;
+    const char* file = is_path ? here.dli_fname : "/proc/self/exe";
+    auto above = std::filesystem::canonical(file, ignored).parent_path();
     for (int level = 0; level < 3 && above.has_relative_path(); ++level) {
       above = above.parent_path();
       std::vector<std::filesystem::path> folders = {above / "deps/wgpu", above / "build/deps/wgpu",
