@@ -166,10 +166,10 @@ def sweep():
     live = compiled("qwen3_8192", "q4")
     for keys in (128, 256, 512, 1024):
         for r in bench(
-            "decoder", live, "decode", 128, 512, 2048, 8190, tuning=f"split_keys={keys}"
+            "decoder", live, "decode", 128, 512, 2048, 8190, tuning=f"whole_keys={keys}"
         ):
             if r["what"] == "decode":
-                print(f"split_keys={keys} context {r['n']}: {r['us']:.0f} us", flush=True)
+                print(f"whole_keys={keys} context {r['n']}: {r['us']:.0f} us", flush=True)
 
 
 def main():

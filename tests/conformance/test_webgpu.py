@@ -103,8 +103,8 @@ def test_case_on_the_smallest_device(name, prepared, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["kv_data", "sdpa_gqa_causal_raw", "qwen3_decoder_f16"])
 def test_a_long_context_is_split_over_workgroups(name, prepared, tmp_path, monkeypatch):
-    """8 keys a workgroup, so that what 128 do at a context of thousands happens at dozens."""
-    monkeypatch.setenv("LIVESHAPE_WEBGPU_TUNING", "split_keys=8")
+    """Whenever there are two blocks of keys, so that what long contexts do happens at dozens."""
+    monkeypatch.setenv("LIVESHAPE_WEBGPU_TUNING", "whole_keys=8")
     check(name, prepared, tmp_path)
 
 

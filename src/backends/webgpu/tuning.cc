@@ -19,7 +19,7 @@ Tuning ReadTuning(const char* text) {
       {"big_tile_groups", &t.big_tile_groups},
       {"small_tile_groups", &t.small_tile_groups},
       {"fuse", &t.fuse},
-      {"split_keys", &t.split_keys},
+      {"whole_keys", &t.whole_keys},
   };
   for (std::string_view rest = text ? text : ""; !rest.empty();) {
     const std::string_view item = rest.substr(0, rest.find(','));
