@@ -12,7 +12,10 @@ uint64_t WordBytes(std::string_view word) {
 
 size_t Bindings::Add(plan::StorageId storage, std::string_view word) {
   for (size_t a = 0; a < arrays_.size(); ++a)
-    if (arrays_[a].storage == storage) return a;
+    if (arrays_[a].storage == storage) {
+      mixed_ |= arrays_[a].word != word;
+      return a;
+    }
   arrays_.push_back({storage, std::string(word)});
   return arrays_.size() - 1;
 }

@@ -33,6 +33,7 @@ class Bindings {
   std::string Change(size_t array, std::string_view index, std::string_view keep,
                      std::string_view bits) const;
 
+  bool mixed() const { return mixed_; }  // a storage was asked for by two types of words
   std::string Declare() const;
   std::vector<gpu::BoundRange> Ranges() const;
 
@@ -48,6 +49,7 @@ class Bindings {
 
   const DeviceMemory& memory_;
   std::vector<Array> arrays_;
+  bool mixed_ = false;
 };
 
 }  // namespace liveshape::webgpu

@@ -61,8 +61,8 @@ struct Dispatch {
 struct Tuning {
   int64_t few_rows = 8;      // up to which a product is a GEMV of each row
   int64_t gemv_lanes = 256;  // a workgroup
-  int64_t tile_m = 64, tile_n = 64;
-  int64_t big_tile_m = 128, big_tile_n = 64;
+  int64_t tile_m = 64, tile_n = 64, tile_columns = 4, tile_depth = 32, tile_splits = 2;
+  int64_t big_tile_m = 128, big_tile_n = 64, big_tile_columns = 8, big_tile_depth = 16;
   int64_t big_tile_groups =
       264;  // from which the big tile pays: two a multiprocessor of a large GPU
   int64_t small_tile_groups = 64;  // below which tiles of half the rows do
@@ -129,6 +129,7 @@ inline Status NeedF32(const Lowering& l) {
 // so everything that they need is still planned.
 struct Fusion {
   std::vector<const plan::Step*> steps = {};  // in order; the last one's outputs are the fusion's
+  const plan::Step* owner = nullptr;          // whose kernel it is; set by the backend
   Expr when = {};                             // none: always
   std::shared_ptr<plan::Step> step = {};      // the operands, as `dispatches` name them
   std::vector<Dispatch> dispatches = {};

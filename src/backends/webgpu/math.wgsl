@@ -77,7 +77,8 @@ fn math_fmod(a: f32, b: f32) -> f32 {
   if (is_inf(b)) { return a; }
   var r = abs(a);
   let d = abs(b);
-  while (r >= d) {
+  // No quotient has more bits; where subnormals are flushed to zero, `step` would stay 0 for ever.
+  for (var i = 0u; i < 320u && r >= d; i++) {
     let k = min((bitcast<u32>(r) >> 23u) - (bitcast<u32>(d) >> 23u), 126u);
     var step = d * f32_bits((k + 127u) << 23u);
     if (step > r) { step *= 0.5; }

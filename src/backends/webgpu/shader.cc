@@ -1,6 +1,7 @@
 #include "backends/webgpu/shader.h"
 
 #include "backends/webgpu/bindings.h"
+#include "backends/webgpu/text.h"
 #include "backends/webgpu/wgsl.h"
 
 namespace liveshape::webgpu {
@@ -73,17 +74,17 @@ bool CanBeVectors(const Lowering& l, plan::StorageId id) {
   return true;
 }
 
-std::string ParamStruct(const std::vector<Param>& params) {
-  std::string text = "struct Params {\n";
+std::string ParamFields(std::span<const Param> params, const std::string& suffix) {
+  std::string text;
   for (const Param& p : params) {
     // Two u32 rather than a vec2, which would have to be aligned to 8 bytes.
     if (p.kind == Param::Kind::kWide)
-      text += fmt::format("  {0}_lo: u32, {0}_hi: u32,\n", p.name);
+      text += fmt::format("  {0}_lo{1}: u32, {0}_hi{1}: u32,\n", p.name, suffix);
     else
-      text += fmt::format("  {}: {},\n", p.name, p.kind == Param::Kind::kFloat ? "f32" : "u32");
+      text += fmt::format("  {}{}: {},\n", p.name, suffix,
+                          p.kind == Param::Kind::kFloat ? "f32" : "u32");
   }
-  if (params.empty()) text += "  unused: u32,\n";
-  return text + "}\n@group(0) @binding(0) var<uniform> p: Params;\n";
+  return text;
 }
 
 }  // namespace
@@ -263,10 +264,12 @@ void AddOutput(const Lowering& l, size_t k, Bindings& bindings, size_t array, bo
 
 }  // namespace
 
-Result<Shader> MakeShader(const Lowering& l, const Dispatch& dispatch, const DeviceMemory& memory) {
-  Shader shader;
-  shader.fails = !dispatch.failure.empty();
-  Bindings bindings(memory);
+namespace {
+
+// Accessors and body of one dispatch; its arrays become bindings.
+Result<std::string> PartText(const Part& part, Bindings& bindings) {
+  const Lowering& l = part.lowering;
+  const Dispatch& dispatch = part.dispatch;
   std::vector<size_t> outputs;
   std::vector<bool> atomic;
   for (const auto* operands : {&l.step.inputs, &l.step.outputs})
@@ -281,39 +284,115 @@ Result<Shader> MakeShader(const Lowering& l, const Dispatch& dispatch, const Dev
                      dispatch.body.find(fmt::format("set_out{}(", k)) != std::string::npos);
     if (atomic[k]) bindings.MakeAtomic(outputs[k]);
   }
-  std::string accessors;
+  std::string text;
   for (size_t k = 0; k < l.step.inputs.size(); ++k)
-    if (l.has(k) && Reads(dispatch, k)) AddInput(l, dispatch, k, bindings, accessors);
+    if (l.has(k) && Reads(dispatch, k)) AddInput(l, dispatch, k, bindings, text);
   for (size_t k = 0; k < outputs.size(); ++k)
-    AddOutput(l, k, bindings, outputs[k], atomic[k], accessors);
+    AddOutput(l, k, bindings, outputs[k], atomic[k], text);
   if (l.step.scratch != plan::kNoStorage) {
     const size_t array = bindings.Add(l.step.scratch, "u32");
     const std::string load = bindings.Load(array, "i");
-    accessors += fmt::format(
+    text += fmt::format(
         "fn scratch_word(i: u32) -> u32 {{ return {0}; }}\n"
         "fn set_scratch_word(i: u32, v: u32) {{ {1} }}\n"
         "fn scratch(i: u32) -> f32 {{ return bitcast<f32>({0}); }}\n"
         "fn set_scratch(i: u32, v: f32) {{ {2} }}\n",
         load, bindings.Store(array, "i", "v"), bindings.Store(array, "i", "bitcast<u32>(v)"));
   }
+  if (!dispatch.failure.empty()) text += "fn fail() { atomicMax(&failed[0], p.step_number); }\n";
+  return text + dispatch.body;
+}
+
+// What the parts of a shader are called from: each has the workgroups from its `first_group` on.
+std::string Choose(size_t parts) {
+  std::string text =
+      std::string(kSmallEntry) + kEntryArguments + "  let group = group_index(wid, nwg);\n";
+  for (size_t i = 0; i < parts; ++i) {
+    if (i + 1 < parts) text += fmt::format("  if (group < p.first_group_{}) {{\n", i + 1);
+    text += fmt::format("    main_{}(wid, nwg, lane);\n", i);
+    if (i + 1 < parts) text += "    return;\n  }\n";
+  }
+  return text + "}\n";
+}
+
+}  // namespace
+
+Result<Shader> MakeShader(std::span<const Part> parts, const DeviceMemory& memory) {
+  Shader shader;
+  Bindings bindings(memory);
+  std::string text, fields;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Dispatch& dispatch = parts[i].dispatch;
+    LS_ASSIGN_OR_RETURN(std::string part, PartText(parts[i], bindings));
+    std::string suffix;
+    if (parts.size() > 1) {
+      suffix = fmt::format("_{}", i);
+      part = AsFunction(std::move(part), suffix);
+      if (i > 0) {
+        shader.params.push_back({.name = "first_group" + suffix, .expr = shader.groups});
+        fields += "  first_group" + suffix + ": u32,\n";
+      }
+      part += fmt::format(
+          "fn group_index{0}(wid: vec3<u32>, nwg: vec3<u32>) -> u32 {{ return group_index(wid, "
+          "nwg){1}; }}\n",
+          suffix, i ? " - p.first_group" + suffix : "");
+    }
+    text += part;
+    fields += ParamFields(dispatch.params, suffix);
+    shader.params.insert(shader.params.end(), dispatch.params.begin(), dispatch.params.end());
+    shader.groups = i ? shader.groups + dispatch.groups : dispatch.groups;
+    shader.fails |= !dispatch.failure.empty();
+  }
+  if (parts.size() > 1) text += Choose(parts.size());
+  if (bindings.mixed()) return Unsupported("one storage as words and as vectors of them");
   shader.ranges = bindings.Ranges();
   if (shader.fails) shader.ranges.push_back(memory.error_word());
-  if (shader.ranges.size() > l.limits.storage_buffers)
+  const gpu::Limits& limits = parts[0].lowering.limits;
+  if (shader.ranges.size() > limits.storage_buffers)
     return Unsupported(
         "{} buffers in one dispatch, this device binds {} (tensors above {} bytes take several)",
-        shader.ranges.size(), l.limits.storage_buffers, l.limits.binding_bytes);
-  shader.wgsl = ParamStruct(dispatch.params) + bindings.Declare();
+        shader.ranges.size(), limits.storage_buffers, limits.binding_bytes);
+  shader.wgsl =
+      fmt::format("struct Params {{\n{}}}\n@group(0) @binding(0) var<uniform> p: Params;\n",
+                  fields.empty() ? "  unused: u32,\n" : fields);
+  shader.wgsl += bindings.Declare();
   if (shader.fails)
-    shader.wgsl += fmt::format(
-        "@group(0) @binding({}) var<storage, read_write> failed: array<atomic<u32>>;\n"
-        "fn fail() {{ atomicMax(&failed[0], p.step_number); }}\n",
-        shader.ranges.size());
+    shader.wgsl +=
+        fmt::format("@group(0) @binding({}) var<storage, read_write> failed: array<atomic<u32>>;\n",
+                    shader.ranges.size());
   shader.wgsl += wgsl::kPrelude;
-  if (dispatch.body.find("i64_") != std::string::npos) shader.wgsl += wgsl::kI64;
-  if (dispatch.body.find("row_") != std::string::npos) shader.wgsl += wgsl::kRows;
-  if (dispatch.body.find("math_") != std::string::npos) shader.wgsl += wgsl::kMath;
-  shader.wgsl += accessors + dispatch.body;
+  if (text.find("i64_") != std::string::npos) shader.wgsl += wgsl::kI64;
+  if (text.find("row_") != std::string::npos) shader.wgsl += wgsl::kRows;
+  if (text.find("math_") != std::string::npos) shader.wgsl += wgsl::kMath;
+  shader.wgsl += text;
   return shader;
+}
+
+bool CanLieBeside(const Part& a, const Part& b, const DeviceMemory& memory) {
+  for (const Part* part : {&a, &b})
+    if (part->dispatch.body.find(kSmallEntry) == std::string::npos ||
+        part->dispatch.body.find("var<workgroup>") != std::string::npos)
+      return false;
+  const auto meet = [&](plan::StorageId x, plan::StorageId y) {
+    if (x == plan::kNoStorage || y == plan::kNoStorage) return false;
+    for (const gpu::BoundRange& r : memory.Parts(x))
+      for (const gpu::BoundRange& s : memory.Parts(y))
+        if (r.buffer == s.buffer && r.offset < s.offset + s.bytes && s.offset < r.offset + r.bytes)
+          return true;
+    return false;
+  };
+  const auto touched = [](const plan::Step& step, bool written_only) {
+    std::vector<plan::StorageId> storages{step.scratch};
+    for (const plan::Operand& out : step.outputs) storages.push_back(out.storage);
+    if (!written_only)
+      for (const plan::Operand& in : step.inputs) storages.push_back(in.storage);
+    return storages;
+  };
+  for (const auto& [writer, other] : {std::pair(&a, &b), std::pair(&b, &a)})
+    for (plan::StorageId w : touched(writer->lowering.step, true))
+      for (plan::StorageId o : touched(other->lowering.step, false))
+        if (meet(w, o)) return false;
+  return true;
 }
 
 }  // namespace liveshape::webgpu

@@ -1,5 +1,5 @@
-// Pieces of WGSL that generators share. A shader is a file with marks such as `@LOADS@`, in whose place a generator writes
-// lines out: wgpu bounds every loop, and a loop whose bound is checked is not unrolled, so its loads wait for each other.
+// Pieces of WGSL that generators share. A shader is a file with marks such as `@LOADS@`, in whose place a generator
+// writes lines out: what a loop loads, the next iteration waits for; lines have their loads on the way together.
 #pragma once
 
 #include <string>
@@ -14,6 +14,16 @@ inline void Replace(std::string& text, std::string_view what, std::string_view b
   for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size()))
     text.replace(at, what.size(), by);
 }
+
+// How the entry point of every kernel with 64 invocations begins, and what every entry point is given.
+inline constexpr char kSmallEntry[] = "@compute @workgroup_size(64) fn main(";
+inline constexpr char kEntryArguments[] =
+    "@builtin(workgroup_id) wid: vec3<u32>,\n"
+    "    @builtin(num_workgroups) nwg: vec3<u32>, @builtin(local_invocation_index) lane: u32) {\n";
+
+// A shader's text as a part of a larger one: every name that it declares, its params and group_index get `suffix`, and
+// its entry point is a function.
+std::string AsFunction(std::string text, const std::string& suffix);
 
 // `fn unpack_pair(word) -> vec2<f32>`, `fn pack_pair(a, b) -> u32`: two neighbours of 16 bits.
 inline std::string PairFunctions(DType dtype) {

@@ -73,9 +73,12 @@ class WebGpuBackend : public Backend {
  private:
   Lowering LoweringOf(const plan::Step& step, const plan::Step& operands) const;
   Status FindFusions();
-  Status LoadStep(const Lowering& lowering);
-  Status LoadDispatches(const Lowering& l, const std::vector<Dispatch>& dispatches,
-                        uint32_t number);
+  Status LowerStep(const Lowering& lowering);
+  // `step` fails where a dispatch does; the time of it is booked on `booked`.
+  Status AddParts(const Lowering& l, const std::vector<Dispatch>& dispatches, uint32_t step,
+                  uint32_t booked);
+  Status LoadParts();
+  Status LoadDispatch(const webgpu::Shader& shader, size_t first, size_t count);
 
   WebGpuOptions options_;
   const webgpu::Tuning tuning_ = webgpu::ReadTuning(std::getenv("LIVESHAPE_WEBGPU_TUNING"));
@@ -87,6 +90,8 @@ class WebGpuBackend : public Backend {
   std::map<std::string, gpu::PipelineId> pipelines_;  // by WGSL: equal nodes share one
   std::vector<std::unique_ptr<webgpu::Fusion>> fusions_;
   std::vector<const webgpu::Fusion*> fusion_of_;  // by step
+  std::vector<webgpu::Part> parts_;   // while loading: in order, before neighbours are joined
+  std::vector<uint32_t> part_steps_;  // by part: the step that its time is booked on
   std::vector<LoadedDispatch> dispatches_;
   std::map<uint32_t, std::string> failures_;  // what fail() means, by step
   std::vector<Command> commands_;
@@ -145,9 +150,10 @@ Status WebGpuBackend::Load(const ir::Graph& graph, const plan::Plan& plan) {
   LS_RETURN_IF_ERROR(FindFusions());
   for (const plan::Step& step : plan.steps) {
     const Lowering lowering = LoweringOf(step, step);
-    LS_RETURN_IF_ERROR(LoadStep(lowering).Prefixed(
+    LS_RETURN_IF_ERROR(LowerStep(lowering).Prefixed(
         "load: " + (lowering.node ? ir::Describe(*lowering.node) : "a copy")));
   }
+  LS_RETURN_IF_ERROR(LoadParts());
   LS_RETURN_IF_ERROR(numbers_.Finish(*device_));
   for (LoadedDispatch& d : dispatches_) {
     d.ranges[0].buffer = numbers_.buffer();
@@ -175,12 +181,15 @@ Status WebGpuBackend::FindFusions() {
     const WebGpuKernel& kernel = *FindKernel(l.node ? *l.node->op : ops::kCopy);
     if (kernel.fuse == nullptr) continue;
     LS_ASSIGN_OR_RETURN(std::optional<webgpu::Fusion> fusion, kernel.fuse(l));
+    if (fusion) fusion->owner = &step;
     const auto taken = [&](const plan::Step* s) { return fusion_of_[s - plan_->steps.data()]; };
     if (!fusion || std::any_of(fusion->steps.begin(), fusion->steps.end(), taken)) continue;
     // What needs more bindings than there are stays apart.
     const Lowering whole = LoweringOf(*fusion->steps.back(), *fusion->step);
-    if (std::any_of(fusion->dispatches.begin(), fusion->dispatches.end(),
-                    [&](const Dispatch& d) { return !webgpu::MakeShader(whole, d, memory_).ok(); }))
+    if (std::any_of(fusion->dispatches.begin(), fusion->dispatches.end(), [&](const Dispatch& d) {
+          const webgpu::Part part{whole, d};
+          return !webgpu::MakeShader({&part, 1}, memory_).ok();
+        }))
       continue;
     fusions_.push_back(std::make_unique<webgpu::Fusion>(std::move(*fusion)));
     for (const plan::Step* s : fusions_.back()->steps)
@@ -189,7 +198,7 @@ Status WebGpuBackend::FindFusions() {
   return {};
 }
 
-Status WebGpuBackend::LoadStep(const Lowering& l) {
+Status WebGpuBackend::LowerStep(const Lowering& l) {
   const WebGpuKernel& kernel = *FindKernel(l.node ? *l.node->op : ops::kCopy);
   const webgpu::Fusion* fusion = fusion_of_[&l.step - l.plan.steps.data()];
   const auto number = static_cast<uint32_t>(&l.step - l.plan.steps.data());
@@ -198,43 +207,76 @@ Status WebGpuBackend::LoadStep(const Lowering& l) {
     if (fusion)
       for (Dispatch& d : dispatches)
         d.groups = sym::Select(fusion->when, l.table().Int(0), d.groups);
-    LS_RETURN_IF_ERROR(LoadDispatches(l, dispatches, number));
+    LS_RETURN_IF_ERROR(AddParts(l, dispatches, number, number));
   }
   if (!fusion || fusion->steps.back() != &l.step) return {};
   std::vector<Dispatch> dispatches = fusion->dispatches;
   if (fusion->when)
     for (Dispatch& d : dispatches) d.groups = sym::Select(fusion->when, d.groups, l.table().Int(0));
-  return LoadDispatches(LoweringOf(l.step, *fusion->step), dispatches, number);
+  return AddParts(LoweringOf(l.step, *fusion->step), dispatches, number,
+                  static_cast<uint32_t>(fusion->owner - l.plan.steps.data()));
 }
 
-Status WebGpuBackend::LoadDispatches(const Lowering& l, const std::vector<Dispatch>& dispatches,
-                                     uint32_t number) {
+Status WebGpuBackend::AddParts(const Lowering& l, const std::vector<Dispatch>& dispatches,
+                               uint32_t step, uint32_t booked) {
   for (const Dispatch& dispatch : dispatches) {
     if (l.table().Bounds(dispatch.groups).hi <= 0 && dispatches.size() > 1) continue;
-    LS_ASSIGN_OR_RETURN(const webgpu::Shader shader, webgpu::MakeShader(l, dispatch, memory_));
     // Folded into two dimensions, any count of 32 bits fits.
     if (l.table().Bounds(dispatch.groups).hi > INT32_MAX)
       return ResourceExhausted("{} workgroups at the bound", sym::ToString(dispatch.groups));
-    LoadedDispatch d;
-    d.label = l.node ? fmt::format("{} ({})", l.node->name, l.node->op->name) : "copy";
-    d.step = number;
-    d.groups_at = numbers_.Slot(dispatch.groups);
-    d.ranges.push_back(
-        {{}, numbers_.AddParams(dispatch.params), webgpu::Numbers::BytesOf(dispatch.params)});
-    d.ranges.insert(d.ranges.end(), shader.ranges.begin(), shader.ranges.end());
-    if (shader.fails) failures_[d.step] = dispatch.failure;
-    auto [pipeline, added] = pipelines_.try_emplace(shader.wgsl);
-    if (added) {
-      std::vector<gpu::Binding> bindings(d.ranges.size(), gpu::Binding::kStorage);
-      bindings[0] = gpu::Binding::kUniform;
-      const gpu::ShaderId module = device_->CreateShader(
-          options_.inject == "shader" ? shader.wgsl + "nonsense" : shader.wgsl, d.label);
-      pipeline->second = device_->CreatePipeline(module, bindings, d.label);
-      LS_RETURN_IF_ERROR(device_->error());
-    }
-    d.pipeline = pipeline->second;
-    dispatches_.push_back(std::move(d));
+    parts_.push_back({l, dispatch});
+    part_steps_.push_back(booked);
+    LS_RETURN_IF_ERROR(webgpu::MakeShader({&parts_.back(), 1}, memory_).status());
+    if (!dispatch.failure.empty()) failures_[step] = dispatch.failure;
   }
+  return {};
+}
+
+// Neighbours in the list that need nothing of each other become one dispatch, as far as the device binds their buffers.
+Status WebGpuBackend::LoadParts() {
+  const std::span<const webgpu::Part> parts = parts_;
+  for (size_t first = 0, count = 0; first < parts.size(); first += count) {
+    LS_ASSIGN_OR_RETURN(webgpu::Shader shader,
+                        webgpu::MakeShader(parts.subspan(first, 1), memory_));
+    for (count = 1; tuning_.fuse && first + count < parts.size(); ++count) {
+      const webgpu::Part& next = parts[first + count];
+      const auto apart = [&](const webgpu::Part& p) {
+        return !webgpu::CanLieBeside(p, next, memory_);
+      };
+      if (std::any_of(&parts[first], &next, apart)) break;
+      Result<webgpu::Shader> joined = webgpu::MakeShader(parts.subspan(first, count + 1), memory_);
+      if (!joined.ok() || graph_->table().Bounds(joined->groups).hi > INT32_MAX) break;
+      shader = *std::move(joined);
+    }
+    LS_RETURN_IF_ERROR(LoadDispatch(shader, first, count).Prefixed("load"));
+  }
+  parts_.clear();
+  return {};
+}
+
+Status WebGpuBackend::LoadDispatch(const webgpu::Shader& shader, size_t first, size_t count) {
+  LoadedDispatch d;
+  for (size_t i = first; i < first + count; ++i) {
+    const ir::Node* node = parts_[i].lowering.node;
+    d.label += (i > first ? ", " : "") +
+               (node ? fmt::format("{} ({})", node->name, node->op->name) : std::string("copy"));
+  }
+  d.step = part_steps_[first];
+  d.groups_at = numbers_.Slot(shader.groups);
+  d.ranges.push_back(
+      {{}, numbers_.AddParams(shader.params), webgpu::Numbers::BytesOf(shader.params)});
+  d.ranges.insert(d.ranges.end(), shader.ranges.begin(), shader.ranges.end());
+  auto [pipeline, added] = pipelines_.try_emplace(shader.wgsl);
+  if (added) {
+    std::vector<gpu::Binding> bindings(d.ranges.size(), gpu::Binding::kStorage);
+    bindings[0] = gpu::Binding::kUniform;
+    const gpu::ShaderId module = device_->CreateShader(
+        options_.inject == "shader" ? shader.wgsl + "nonsense" : shader.wgsl, d.label);
+    pipeline->second = device_->CreatePipeline(module, bindings, d.label);
+    LS_RETURN_IF_ERROR(device_->error());
+  }
+  d.pipeline = pipeline->second;
+  dispatches_.push_back(std::move(d));
   return {};
 }
 

@@ -1,12 +1,9 @@
-// Many rows times a weight in panels of 16: a tile of TILE_M x TILE_N a workgroup, 8 x 4 an invocation, 16 deep,
-// through workgroup memory. What the next 16 need is on its way from memory while these are multiplied. Written out by
-// webgpu_panels.cc, since nobody unrolls a loop whose bound is checked: K, COLUMNS, PANELS (of the weight) and, in the
-// place of a line each,
-//   FETCH(k)     what this invocation brings of both tiles, from row k of K on, into variables of its own
-//   PUT          from there into tile_a and tile_b
-//   MULTIPLY     16 steps
-var<workgroup> tile_a: array<vec4<f32>, TILE_M * 4>;
-var<workgroup> tile_b: array<vec4<f32>, TILE_N * 4>;
+// Many rows times a weight in panels of 16: a tile of TILE_M x TILE_N a workgroup, DEPTH of K at a time through workgroup
+// memory. An invocation has rows from row * 4 and from TILE_M / 2 + row * 4 on, four each, and one or two fours of columns,
+// so that lanes read beside each other. What comes next is on its way from memory while this is multiplied.
+// webgpu_gemm.cc writes what stands between @s.
+var<workgroup> tile_a: array<vec4<f32>, TILE_M / 4u * DEPTH>;
+var<workgroup> tile_b: array<vec4<f32>, PITCH_B * DEPTH>;
 
 fn put_row(m: u32, n: u32, sums: vec4<f32>) {
   if (m >= p.m) { return; }
@@ -21,33 +18,20 @@ fn put_row(m: u32, n: u32, sums: vec4<f32>) {
   if (group >= across * ((p.m + TILE_M - 1u) / TILE_M)) { return; }
   let m0 = group / across * TILE_M;
   let n0 = group % across * TILE_N;
-  let row = lane / (TILE_N / 4u);
-  let col = lane % (TILE_N / 4u);
-  var s0 = vec4<f32>(0.0);
-  var s1 = vec4<f32>(0.0);
-  var s2 = vec4<f32>(0.0);
-  var s3 = vec4<f32>(0.0);
-  var s4 = vec4<f32>(0.0);
-  var s5 = vec4<f32>(0.0);
-  var s6 = vec4<f32>(0.0);
-  var s7 = vec4<f32>(0.0);
-  FETCH(0u)
-  for (var k0 = 0u; k0 < K; k0 += 16u) {
-    PUT
+  let team = lane / TEAM;
+  let row = lane % TEAM / LANES_ACROSS;
+  let col = lane % LANES_ACROSS;
+  let left_at_team = team * TEAM_DEPTH * (TILE_M / 4u) + row;
+  let right_at_team = team * TEAM_DEPTH * PITCH_B + col;
+@DECLARE@
+@FETCH_FIRST@
+  for (var k0 = 0u; k0 < K; k0 += DEPTH) {
+@PUT@
     workgroupBarrier();
-    let next = min(k0 + 16u, (K - 1u) / 16u * 16u);
-    FETCH(next)
-    MULTIPLY
+    let next = min(k0 + DEPTH, (K - 1u) / DEPTH * DEPTH);
+@FETCH_NEXT@
+@MULTIPLY@
     workgroupBarrier();
   }
-  let m = m0 + row * 8u;
-  let n = n0 + col * 4u;
-  put_row(m, n, s0);
-  put_row(m + 1u, n, s1);
-  put_row(m + 2u, n, s2);
-  put_row(m + 3u, n, s3);
-  put_row(m + 4u, n, s4);
-  put_row(m + 5u, n, s5);
-  put_row(m + 6u, n, s6);
-  put_row(m + 7u, n, s7);
+@STORE@
 }

@@ -17,18 +17,21 @@ std::vector<Dispatch> PanelRoutes(const Lowering& l, const PanelProduct& product
   std::vector<Dispatch> routes{std::move(rows)};
   Expr left = sym::Select(few, none, table.Int(1));  // 1: no route has been chosen yet
   const auto add = [&](Tile tile, auto chosen) {
-    if (tile.m * tile.n / 32 > l.limits.workgroup_invocations) return;
+    if (tile.bytes() > l.limits.workgroup_bytes) tile.depth = 16;
+    if (tile.invocations() > l.limits.workgroup_invocations) tile.splits = 1;
+    if (tile.invocations() > l.limits.workgroup_invocations) return;
     Dispatch d = PanelGemm(l, product, tile);
     const Expr here = chosen(d.groups);
     d.groups = left * sym::Select(here, d.groups, none);
     left = left * sym::Select(here, none, table.Int(1));
     routes.push_back(std::move(d));
   };
-  add({t.big_tile_m, t.big_tile_n},
+  add({t.big_tile_m, t.big_tile_n, t.big_tile_columns, t.big_tile_depth, 1},
       [&](Expr groups) { return sym::Le(table.Int(t.big_tile_groups), groups); });
-  add({t.tile_m, t.tile_n},
+  add({t.tile_m, t.tile_n, t.tile_columns, t.tile_depth, t.tile_splits},
       [&](Expr groups) { return sym::Le(table.Int(t.small_tile_groups), groups); });
-  add({t.tile_m / 2, t.tile_n}, [&](Expr) { return sym::Le(none, table.Int(0)); });
+  add({t.tile_m / 2, t.tile_n, t.tile_columns, t.tile_depth, t.tile_splits},
+      [&](Expr) { return sym::Le(none, table.Int(0)); });
   std::erase_if(routes, [&](const Dispatch& d) { return table.Bounds(d.groups).hi <= 0; });
   return routes;
 }

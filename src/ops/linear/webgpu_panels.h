@@ -31,7 +31,14 @@ struct PanelProduct {
   int64_t columns = 0;  // 0: the weight's rows
 };
 
-struct Tile { int64_t m = 64, n = 64; };
+// Of a workgroup; an invocation has 8 rows and `columns` columns, 4 or 8. K advances by `depth`, shared by `splits`
+// teams of invocations whose sums are added at the end: where tiles are few, more of the GPU is at work.
+struct Tile {
+  int64_t m = 64, n = 64, columns = 4, depth = 16, splits = 1;
+  int64_t team() const { return m * n / (8 * columns); }
+  int64_t invocations() const { return team() * splits; }
+  int64_t bytes() const { return depth * (4 * m + 4 * n + 16); }  // of workgroup memory
+};
 
 bool ServesPanels(const Lowering& l, const PanelProduct& product);
 Dispatch PanelGemv(const Lowering& l, const PanelProduct& product);

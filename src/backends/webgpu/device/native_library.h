@@ -23,7 +23,7 @@ namespace liveshape::gpu::native {
   X(AdapterGetInfo) X(AdapterInfoFreeMembers) X(AdapterGetLimits) X(AdapterHasFeature) \
   X(AdapterRequestDevice) X(AdapterRelease) X(DeviceGetQueue) X(DeviceGetLimits) \
   X(DeviceHasFeature) X(DevicePoll) X(DeviceDestroy) X(DeviceRelease) X(DeviceCreateBuffer) \
-  X(DeviceCreateShaderModule) X(DeviceCreateBindGroupLayout) X(DeviceCreatePipelineLayout) \
+  X(DeviceCreateShaderModuleTrusted) X(DeviceCreateBindGroupLayout) X(DeviceCreatePipelineLayout) \
   X(DeviceCreateComputePipeline) X(DeviceCreateBindGroup) X(DeviceCreateCommandEncoder) \
   X(DeviceCreateQuerySet) X(QueueWriteBuffer) X(QueueSubmit) X(QueueGetTimestampPeriod) \
   X(QueueRelease) X(CommandEncoderBeginComputePass) X(CommandEncoderCopyBufferToBuffer) \
