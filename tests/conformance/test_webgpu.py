@@ -147,14 +147,17 @@ def test_an_index_out_of_range_fails_the_run_naming_the_node(at, tmp_path):
     assert "node `index_select`" in said and "an index is out of range" in said
 
 
-def test_a_decoder_layer_is_at_most_eight_dispatches_at_one_token(tmp_path):
-    """Norms, programs and caches are folded in: each dispatch that waits for another costs."""
+@pytest.mark.parametrize(("context", "most"), [(4, 6), (70, 7)])
+def test_a_decoder_layer_is_few_dispatches_at_one_token(context, most, tmp_path, monkeypatch):
+    """Norms, programs and caches are folded in: each dispatch that waits for another costs. A
+    context that is split over workgroups takes one more."""
+    monkeypatch.setenv("LIVESHAPE_WEBGPU_TUNING", "whole_keys=64")
     folder, live = prepare(collect()["qwen3_decoder_f16"]), tmp_path / "model.live"
     cli("compile", folder / "model.pt2", "-o", live)
     np.save(tmp_path / "ids.npy", np.array([[5]]))
     command = [CLI, "run", live, "--backend", "webgpu", "--profile", "--json"]
-    command += ["--input", f"ids={tmp_path / 'ids.npy'}", "--input", "pos=3"]
+    command += ["--input", f"ids={tmp_path / 'ids.npy'}", "--input", f"pos={context - 1}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     dispatches = sum(op["calls"] for op in json.loads(done.stdout)["profile"])
-    layers, around = 2, 9  # six for the angles, embedding, last norm, head
-    assert dispatches <= 8 * layers + around
+    layers, around = 2, 7  # angles beside the embedding, last norm, head
+    assert dispatches <= most * layers + around

@@ -30,7 +30,7 @@
 #include "backends/webgpu/device/device.h"
 #include "base/status.h"
 #include "ir/op.h"
-#include "plan/plan.h"
+#include "plan/locations.h"
 
 namespace liveshape::webgpu {
 
@@ -80,6 +80,7 @@ struct Lowering {
   const gpu::Limits& limits;
   const gpu::Features& features;
   const Tuning& tuning;
+  const plan::Locations& locations;
 
   sym::Table& table() const { return graph.table(); }
   bool has(size_t input) const {
@@ -92,6 +93,10 @@ struct Lowering {
   Expr numel(const ir::Dims& dims) const { return sym::Product(graph.table(), dims); }
   const ir::Constant* constant(size_t input) const;  // null: another kind of value
 };
+
+// Whether every row of an operand (its last dim) begins at a multiple of `elements`, without gaps between its own: then
+// it is read by vectors. At every live shape, or it does not count.
+bool HasAlignedRows(const Lowering& l, const plan::Operand& operand, int64_t elements);
 
 // p.<name>_offset, p.<name>_d<k> and p.<name>_s<k>: where an operand lies, for kernels that walk its dims themselves.
 void AddStrides(const plan::Operand& operand, const std::string& name, Dispatch& d);

@@ -1,5 +1,7 @@
 #include "backends/webgpu/shader.h"
 
+#include <algorithm>
+
 #include "backends/webgpu/bindings.h"
 #include "backends/webgpu/text.h"
 #include "backends/webgpu/wgsl.h"
@@ -106,6 +108,17 @@ plan::Need NeedDense(const ir::Node&, size_t) { return plan::Need::kDense; }
 const ir::Constant* Lowering::constant(size_t input) const {
   const plan::Storage& storage = plan.storages[in(input).storage];
   return storage.place == plan::Place::kConstant ? &graph.constants[storage.index] : nullptr;
+}
+
+bool HasAlignedRows(const Lowering& l, const plan::Operand& operand, int64_t elements) {
+  const ir::Layout layout = l.locations.Of(operand);
+  sym::Table& table = l.table();
+  const auto divides = [&](Expr e) {
+    return table.Divides(table.Int(elements), e) == sym::Tri::kYes;
+  };
+  if (layout.strides.empty() || !divides(layout.offset) || layout.strides.back() != table.Int(1))
+    return false;
+  return std::all_of(layout.strides.begin(), layout.strides.end() - 1, divides);
 }
 
 void AddStrides(const plan::Operand& operand, const std::string& name, Dispatch& d) {

@@ -84,6 +84,7 @@ class WebGpuBackend : public Backend {
   const webgpu::Tuning tuning_ = webgpu::ReadTuning(std::getenv("LIVESHAPE_WEBGPU_TUNING"));
   const ir::Graph* graph_ = nullptr;
   const plan::Plan* plan_ = nullptr;
+  std::optional<plan::Locations> locations_;
   std::unique_ptr<gpu::Device> device_;
   webgpu::DeviceMemory memory_;
   webgpu::Numbers numbers_;
@@ -122,6 +123,7 @@ plan::Rules WebGpuBackend::rules() const {
 Status WebGpuBackend::Load(const ir::Graph& graph, const plan::Plan& plan) {
   graph_ = &graph;
   plan_ = &plan;
+  locations_.emplace(graph, plan);
   // Refused by name before a device is opened: that needs none (W9).
   for (const plan::Step& step : plan.steps) {
     const ir::OpDef& op = step.node == ir::Graph::kNoNode ? ops::kCopy : *graph.nodes[step.node].op;
@@ -170,7 +172,8 @@ Status WebGpuBackend::Load(const ir::Graph& graph, const plan::Plan& plan) {
 
 Lowering WebGpuBackend::LoweringOf(const plan::Step& step, const plan::Step& operands) const {
   const ir::Node* node = step.node == ir::Graph::kNoNode ? nullptr : &graph_->nodes[step.node];
-  return {*graph_, *plan_, operands, node, device_->limits(), device_->features(), tuning_};
+  return {*graph_, *plan_,     operands, node, device_->limits(), device_->features(),
+          tuning_, *locations_};
 }
 
 Status WebGpuBackend::FindFusions() {

@@ -7,7 +7,6 @@ var<workgroup> products: array<f32, KEYS * (PARTS + 1u)>;
 var<workgroup> scores: array<vec4<f32>, KEYS / 4u>;
 var<workgroup> mixed: array<vec4<f32>, LANES * QUADS>;
 var<workgroup> totals: array<f32, LANES>;
-var<workgroup> live_keys: u32;
 
 @compute @workgroup_size(LANES) fn main(@builtin(workgroup_id) wid: vec3<u32>,
     @builtin(num_workgroups) nwg: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
@@ -19,13 +18,12 @@ var<workgroup> live_keys: u32;
   let h = row / p.rows % p.heads;
   let b = row / p.rows / p.heads;
   let g = h / (p.heads / p.groups);
-  if (lane == 0u) { live_keys = visible(b, h, s); }
   let query_begin = query_row(b, h, s);
   for (var i = lane; i < QUERY_VECTORS; i += LANES) {
     let w = query_vector(query_begin, i);
 @QUERY@
   }
-  let visible_keys = workgroupUniformLoad(&live_keys);
+@SEEN@
   let first = split * p.split_keys;
   let keys = min(visible_keys, first + p.split_keys);
 
@@ -38,6 +36,7 @@ var<workgroup> live_keys: u32;
 @SUMS@
   for (var t0 = first; t0 < keys; t0 += KEYS) {
 @LOADS@
+    workgroupBarrier();
 @PARTIALS@
     workgroupBarrier();
     if (lane < KEYS) {

@@ -12,6 +12,8 @@ var<workgroup> merged: array<f32, (WIDTH + 1u) / 2u * 2u>;
   let b = row / p.rows / p.heads;
   let g = h / (p.heads / p.groups);
   let first = row * p.splits;
+  // The first of what is added comes while the scales are made.
+@LOAD_FIRST@
   // Splits beyond the last are the last again, with a scale of 0.
   for (var i = lane; i < MOST_SPLITS; i += 128u) {
     let at = (first + min(i, p.splits - 1u)) * SPLIT_WORDS;
@@ -33,6 +35,9 @@ var<workgroup> merged: array<f32, (WIDTH + 1u) / 2u * 2u>;
   for (var e = lane; e < WIDTH; e += 128u) {
     var sum = 0.0;
     for (var i = 0u; i < p.splits; i += 8u) {
+      if (i > 0u || e >= 128u) {
+@LOAD@
+      }
 @ADD@
     }
     merged[e] = sum;

@@ -164,15 +164,19 @@ Dispatch Common(const Lowering& l, const Sizes& sizes) {
 }
 
 std::string Merge() {
-  std::string body = wgsl::kAttentionMerge, loads, sums;
+  std::string body = wgsl::kAttentionMerge, declare, load, sums;
   for (int j = 0; j < 8; ++j) {
-    loads += fmt::format(
-        "      let part{0} = scratch((first + min(i + {0}u, p.splits - 1u)) * SPLIT_WORDS + 2u + "
-        "e);\n",
+    declare += fmt::format("  var part{} = 0.0;\n", j);
+    load += fmt::format(
+        "    part{0} = scratch((first + min(i + {0}u, p.splits - 1u)) * SPLIT_WORDS + 2u + min(e, "
+        "WIDTH - 1u));\n",
         j);
     sums += fmt::format("      sum += scales[i + {0}u] * part{0};\n", j);
   }
-  Replace(body, "@ADD@", loads + sums);
+  Replace(body, "@LOAD_FIRST@",
+          declare + "  {\n    let i = 0u;\n    let e = lane;\n" + load + "  }");
+  Replace(body, "@LOAD@", load);
+  Replace(body, "@ADD@", sums);
   return body;
 }
 
@@ -258,7 +262,8 @@ Result<std::optional<Fusion>> FuseReshape(const Lowering& l) {
   Fusion fusion{.steps = {&l.step, reshape}, .step = std::make_shared<plan::Step>(l.step)};
   fusion.step->outputs = reshape->outputs;
   if (!IsSafe(l, fusion)) return std::optional<Fusion>();
-  const Lowering whole{l.graph, l.plan, *fusion.step, l.node, l.limits, l.features, l.tuning};
+  const Lowering whole{l.graph,  l.plan,     *fusion.step, l.node,
+                       l.limits, l.features, l.tuning,     l.locations};
   fusion.dispatches = Routes(whole, /*rows_outside=*/true);
   return std::optional<Fusion>(std::move(fusion));
 }

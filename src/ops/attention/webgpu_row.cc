@@ -24,10 +24,10 @@ fn {0}_at(at: u32, e: u32) -> f32 {{
 fn {0}_vector(at: u32, i: u32) -> vec4<u32> {{
 )",
       name, element, length, input);
-  if (length % per == 0)
-    d.body += fmt::format(
-        "  if (p.{0}_s3 == 1u && at % {1}u == 0u) {{ return in{2}_vec4(at / {1}u + i); }}\n",
-        element, per, input);
+  if (length % per == 0 && HasAlignedRows(l, l.in(input), per)) {
+    d.body += fmt::format("  return in{}_vec4(at / {}u + i);\n}}\n", input, per);
+    return;
+  }
   d.body += "  return vec4<u32>(";
   for (int64_t word = 0; word < 4; ++word) {
     const std::string comma = word ? ", " : "";
@@ -106,7 +106,13 @@ std::string RowKernel(const Lowering& l, const AttentionSizes& sizes) {
       "const LANES = {}u;\nconst KEYS = {}u;\nconst PARTS = {}u;\nconst COLUMNS = {}u;\n"
       "const SLICES = {}u;\nconst QUADS = {}u;\nconst QUERY_VECTORS = {}u;\n",
       lanes, keys, parts, columns, slices, quads, vectors);
+  // What comes from a tensor has to be shown to be one number for all.
+  if (l.has(4)) body += "var<workgroup> live_keys: u32;\n";
   body += wgsl::kAttention;
+  Replace(body, "@SEEN@",
+          l.has(4) ? "  if (lane == 0u) { live_keys = visible(b, h, s); }\n"
+                     "  let visible_keys = workgroupUniformLoad(&live_keys);"
+                   : "  let visible_keys = visible(b, h, s);");
   std::string query;
   for (int64_t q = 0; q < quads; ++q)
     query += fmt::format("    query[i * {}u + {}u] = {};\n", quads, q, Quad(dtype, "w", q));

@@ -65,8 +65,8 @@ class LinearFuser {
 
  private:
   Lowering Whole(const plan::Step* last) const {
-    return {l_.graph,  l_.plan,     *step_,   &l_.graph.nodes[last->node],
-            l_.limits, l_.features, l_.tuning};
+    return {l_.graph,  l_.plan,     *step_,    &l_.graph.nodes[last->node],
+            l_.limits, l_.features, l_.tuning, l_.locations};
   }
 
   size_t AddInput(const plan::Operand& operand) {

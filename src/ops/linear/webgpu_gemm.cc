@@ -31,7 +31,7 @@ void AddLeft(DType dtype, const PackedWeight& w, Tile tile, Share& share) {
             "  let a_row{0} = min(m0 + a_m{0}, p.m - 1u);\n  var a{0} = vec4<u32>(0u);\n",
             n, i, per);
         share.fetch +=
-            fmt::format("    a{0} = left_vector(a_row{0}, {1});\n", n,
+            fmt::format("    a{0} = row_vector(a_row{0}, {1});\n", n,
                         w.cols % tile.depth == 0 ? fmt::format("AT + a_k{}", n)
                                                  : fmt::format("min(AT + a_k{}, K - 1u)", n));
         if (w.cols % tile.depth != 0)
@@ -130,29 +130,6 @@ std::string AddTeams(Tile tile) {
   return text + "  if (team > 0u) { return; }\n";
 }
 
-// `fn left_vector(m, k)`: from element k of row m on, zeros beyond its end.
-std::string LeftVector(DType dtype, const PackedWeight& w, size_t x) {
-  const int64_t per = PerVector(dtype);
-  std::string text = R"(fn left_at(m: u32, k: u32) -> f32 {
-  if (k >= K) { return 0.0; }
-  return x(m, k);
-}
-)";
-  text += "fn left_vector(m: u32, k: u32) -> vec4<u32> {\n";
-  if (w.cols % per == 0)
-    text += fmt::format(
-        "  if (p.x_offset % {0}u == 0u) {{ return in{1}_vec4((p.x_offset + m * K + k) / {0}u); "
-        "}}\n",
-        per, x);
-  text += "  return vec4<u32>(";
-  for (int e = 0; e < 4; ++e)
-    text += (e ? ", " : "") +
-            (per == 4 ? fmt::format("bitcast<u32>(left_at(m, k + {}u))", e)
-                      : fmt::format("pack_pair(left_at(m, k + {}u), left_at(m, k + {}u))", 2 * e,
-                                    2 * e + 1));
-  return text + ");\n}\n";
-}
-
 }  // namespace
 
 Dispatch PanelGemm(const Lowering& l, const PanelProduct& product, Tile tile) {
@@ -167,7 +144,8 @@ Dispatch PanelGemm(const Lowering& l, const PanelProduct& product, Tile tile) {
       "const TEAM_DEPTH = {}u;\n",
       w.panels(), tile.m, tile.n, tile.invocations(), tile.team(), tile.n / tile.columns,
       tile.n / 4 + 1, tile.depth, tile.depth / tile.splits);
-  d.body += LeftVector(dtype, w, product.x);
+  d.body += VectorFunction(l, "row_vector", "m: u32, k: u32", "p.x_offset + m * K + k", product.x,
+                           w.cols);
   d.body += IsHalf(dtype) ? R"(fn store_pair(m: u32, n: u32, v: vec2<f32>) {
   set_out0_word((m * COLUMNS + n) / 2u,
                 encode_out0(v.x + addend(n)) | (encode_out0(v.y + addend(n + 1u)) << 16u));

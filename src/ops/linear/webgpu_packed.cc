@@ -40,6 +40,27 @@ Dispatch BeginProduct(const Lowering& l, const PanelProduct& product, const Pack
   return d;
 }
 
+std::string VectorFunction(const Lowering& l, const char* name, const char* arguments,
+                           const char* at, size_t input, int64_t length) {
+  const DType dtype = l.in(input).dtype;
+  const int64_t per = PerVector(dtype);
+  std::string text =
+      fmt::format("fn {}({}) -> vec4<u32> {{\n  let at = {};\n", name, arguments, at);
+  if (length % per == 0 && HasAlignedRows(l, l.in(input), per))
+    return text + fmt::format("  return in{}_vec4(at / {}u);\n}}\n", input, per);
+  const auto element = [&](int64_t e) {
+    return length % per == 0
+               ? fmt::format("in{}(at + {}u)", input, e)
+               : fmt::format("select(0.0, in{0}(at + {1}u), k + {1}u < {2}u)", input, e, length);
+  };
+  text += "  return vec4<u32>(";
+  for (int64_t e = 0; e < 4; ++e)
+    text += (e ? ", " : "") +
+            (per == 4 ? fmt::format("bitcast<u32>({})", element(e))
+                      : fmt::format("pack_pair({}, {})", element(2 * e), element(2 * e + 1)));
+  return text + ");\n}\n";
+}
+
 bool ServesPanels(const Lowering& l, const PanelProduct& product) {
   const ir::Constant* weight = l.constant(product.weight);
   if (weight == nullptr || weight->layout != ir::ConstantLayout::kPanel16) return false;

@@ -28,4 +28,9 @@ inline int64_t Columns(const PackedWeight& w, const PanelProduct& product) {
 // Constants K and COLUMNS, `x(m, k)`, `addend(n)`, and functions for pairs of the weight's dtype.
 Dispatch BeginProduct(const Lowering& l, const PanelProduct& product, const PackedWeight& w);
 
+// `fn name(arguments) -> vec4<u32>`: elements of `input` from `at` on, where a row of `length` begins at `at - k`; zeros
+// beyond its end.
+std::string VectorFunction(const Lowering& l, const char* name, const char* arguments,
+                           const char* at, size_t input, int64_t length);
+
 }  // namespace liveshape::webgpu

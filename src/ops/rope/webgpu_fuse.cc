@@ -109,7 +109,8 @@ Result<std::optional<Fusion>> FuseRope(const Lowering& l) {
     }
     const bool in_order = norm < &l.step && (!write || &l.step < write);
     if (!in_order || !IsSafe(l, fusion)) continue;
-    const Lowering whole{l.graph, l.plan, *fusion.step, l.node, l.limits, l.features, l.tuning};
+    const Lowering whole{l.graph,  l.plan,     *fusion.step, l.node,
+                         l.limits, l.features, l.tuning,     l.locations};
     fusion.dispatches = {Make(whole, l, *norm, write)};
     return std::optional<Fusion>(std::move(fusion));
   }

@@ -25,7 +25,7 @@ void AddBoundaries(sym::Table& table, const ir::Dims& dims, std::vector<sym::Exp
 
 class Absorber {
  public:
-  Absorber(const ir::Graph& graph, const plan::Plan& plan, const Locations& locations)
+  Absorber(const ir::Graph& graph, const plan::Plan& plan, const plan::Locations& locations)
       : graph_(graph), plan_(plan), locations_(locations) {}
 
   Absorbed Run() {
@@ -97,12 +97,13 @@ class Absorber {
 
   const ir::Graph& graph_;
   const plan::Plan& plan_;
-  const Locations& locations_;
+  const plan::Locations& locations_;
 };
 
 }  // namespace
 
-Absorbed AbsorbCopies(const ir::Graph& graph, const plan::Plan& plan, const Locations& locations) {
+Absorbed AbsorbCopies(const ir::Graph& graph, const plan::Plan& plan,
+                      const plan::Locations& locations) {
   return Absorber(graph, plan, locations).Run();
 }
 

@@ -6,7 +6,6 @@
 #include <map>
 #include <vector>
 
-#include "backends/npu/lower/locate.h"
 #include "plan/plan.h"
 
 namespace liveshape::npu {
@@ -17,6 +16,7 @@ struct Absorbed {
   std::vector<std::map<size_t, const plan::Operand*>> instead;
 };
 
-Absorbed AbsorbCopies(const ir::Graph& graph, const plan::Plan& plan, const Locations& locations);
+Absorbed AbsorbCopies(const ir::Graph& graph, const plan::Plan& plan,
+                      const plan::Locations& locations);
 
 }  // namespace liveshape::npu

@@ -25,7 +25,7 @@
 #include <map>
 
 #include "backends/npu/lower/kernel.h"
-#include "backends/npu/lower/locate.h"
+#include "plan/locations.h"
 
 namespace liveshape::npu {
 
@@ -41,7 +41,7 @@ struct Lowering {
   const plan::Step& step;
   const ir::Node* node;  // null: a copy that the planner inserted
   const Target& target;
-  const Locations& locations;
+  const plan::Locations& locations;
   std::string name;  // of its first kernel
   std::map<size_t, const plan::Operand*> instead =
       {};  // inputs that are read where they came from (absorb.h)

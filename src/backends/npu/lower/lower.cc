@@ -17,7 +17,7 @@ plan::Rules PlanRules() { return {.alignment = 64, .need = {}, .scratch = {}}; }
 
 Result<Model> Lower(const ir::Graph& graph, const plan::Plan& plan, const Target& target) {
   Model model;
-  const Locations locations(graph, plan);
+  const plan::Locations locations(graph, plan);
   const Absorbed absorbed = AbsorbCopies(graph, plan, locations);
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     if (absorbed.dropped[s]) continue;

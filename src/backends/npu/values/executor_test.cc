@@ -24,7 +24,7 @@ class ExecutorTest : public ::testing::Test {
     const ir::ValueId x = g.Input("x", {size});
     g.Output(g.Add(x, x));
     LS_ASSIGN_OR_RETURN(plan::Plan plan, plan::MakePlan(*g.graph, PlanRules()));
-    const Locations locations(*g.graph, plan);
+    const plan::Locations locations(*g.graph, plan);
     const Target target;
     const Lowering l{*g.graph, plan,      plan.steps[0], &g.graph->nodes[0],
                      target,   locations, "double"};

@@ -1,14 +1,12 @@
-#include "backends/npu/lower/locate.h"
+#include "plan/locations.h"
 
-namespace liveshape::npu {
+namespace liveshape::plan {
 
 // As the planner walks: what no step makes is a view, everything else is dense.
-Locations::Locations(const ir::Graph& graph, const plan::Plan& plan)
-    : graph_(graph),
-      layouts_(graph.values.size()),
-      storages_(graph.values.size(), plan::kNoStorage) {
+Locations::Locations(const ir::Graph& graph, const Plan& plan)
+    : graph_(graph), layouts_(graph.values.size()), storages_(graph.values.size(), kNoStorage) {
   sym::Table& table = graph.table();
-  const auto dense = [&](ir::ValueId value, plan::StorageId storage) {
+  const auto dense = [&](ir::ValueId value, StorageId storage) {
     layouts_[value] = ir::ContiguousLayout(table, graph.type(value).dims);
     storages_[value] = storage;
   };
@@ -18,12 +16,12 @@ Locations::Locations(const ir::Graph& graph, const plan::Plan& plan)
     dense(graph.constants[i].value, plan.constant_storage[i]);
   for (size_t i = 0; i < graph.states.size(); ++i)
     dense(graph.states[i].value, plan.state_storage[i]);
-  std::vector<const plan::Step*> step_of(graph.nodes.size(), nullptr);
-  for (const plan::Step& step : plan.steps)
+  std::vector<const Step*> step_of(graph.nodes.size(), nullptr);
+  for (const Step& step : plan.steps)
     if (step.node != ir::Graph::kNoNode) step_of[step.node] = &step;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const ir::Node& node = graph.nodes[n];
-    if (const plan::Step* step = step_of[n]) {
+    if (const Step* step = step_of[n]) {
       for (size_t i = 0; i < node.outputs.size(); ++i)
         dense(node.outputs[i], step->outputs[i].storage);
     } else if (node.op->view != nullptr) {
@@ -37,10 +35,10 @@ Locations::Locations(const ir::Graph& graph, const plan::Plan& plan)
   }
 }
 
-ir::Layout Locations::Of(const plan::Operand& operand) const {
+ir::Layout Locations::Of(const Operand& operand) const {
   // Another storage than the value's own is a dense copy of it.
   if (operand.storage == storages_[operand.value]) return layouts_[operand.value];
   return ir::ContiguousLayout(graph_.table(), graph_.type(operand.value).dims);
 }
 
-}  // namespace liveshape::npu
+}  // namespace liveshape::plan
