@@ -148,7 +148,7 @@ def bounds():
 
 
 def sweep():
-    for lanes in (64, 128, 256):
+    for lanes in (128, 256, 512):
         for name, quant in (("gemv_f16", ""), ("gemv_f16", "q4")):
             for r in bench(
                 "chain", compiled(name, quant), 1024, 8, 1, tuning=f"gemv_lanes={lanes}"

@@ -60,7 +60,7 @@ struct Dispatch {
 // ("gemv_lanes=256,few_rows=4"), for benchmarks that look for better ones. Measured by bench/webgpu_bench.py.
 struct Tuning {
   int64_t few_rows = 8;      // up to which a product is a GEMV of each row
-  int64_t gemv_lanes = 256;  // a workgroup
+  int64_t gemv_lanes = 512;  // a workgroup, as far as its memory allows
   int64_t tile_m = 64, tile_n = 64, tile_columns = 4, tile_depth = 32, tile_splits = 2;
   int64_t big_tile_m = 128, big_tile_n = 64, big_tile_columns = 8, big_tile_depth = 16;
   int64_t big_tile_groups =

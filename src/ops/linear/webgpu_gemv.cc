@@ -244,11 +244,13 @@ std::string Store(const PanelProduct& product, DType dtype) {
 Dispatch PanelGemv(const Lowering& l, const PanelProduct& product) {
   const PackedWeight w = PackedOf(l, product);
   const DType dtype = l.out(0).dtype;
-  const int64_t lanes =
-      std::min<int64_t>(l.tuning.gemv_lanes, int64_t{l.limits.workgroup_invocations});
   const int64_t panels = (Columns(w, product) + 15) / 16,
                 joined = static_cast<int64_t>(product.joined.size());
-  const GemvText t{w, product, dtype, lanes, l.limits.workgroup_bytes >= 32768 ? 4096 : 2048};
+  // Workgroup memory holds a sum of every lane and as much of the row as is left.
+  const int64_t memory = l.limits.workgroup_bytes - 512, each_lane = joined * (16 * w.quads + 4);
+  int64_t lanes = std::min<int64_t>(l.tuning.gemv_lanes, int64_t{l.limits.workgroup_invocations});
+  while (lanes > 32 && lanes * each_lane > memory / 2) lanes /= 2;
+  const GemvText t{w, product, dtype, lanes, (memory - lanes * each_lane) / 4};
   Dispatch d = BeginProduct(l, product, w);
   d.groups = product.m * panels;
   if (product.normed && product.norm_weight != kAbsent) {
