@@ -27,17 +27,19 @@ class NpuBackend : public Backend {
     plan_ = &plan;
     LS_ASSIGN_OR_RETURN(model_, npu::Lower(graph, plan, target_));
     executor_ = std::make_unique<npu::Executor>(target_.scratchpad_bytes);
-    size_t most_tensors = 0, most_args = 0;
+    size_t most_tensors = 0, most_args = 0, most_codes = 0;
     first_kernel_.assign(plan.steps.size() + 1, 0);
     for (const npu::Kernel& kernel : model_.kernels) {
       walkers_.emplace_back(kernel);
       most_tensors = std::max(most_tensors, kernel.tensors.size());
       most_args = std::max(most_args, kernel.shape_args.size());
+      most_codes = std::max(most_codes, kernel.codes.size());
       ++first_kernel_[kernel.step + 1];
     }
     for (size_t s = 1; s < first_kernel_.size(); ++s) first_kernel_[s] += first_kernel_[s - 1];
     tensors_.resize(most_tensors);
     shape_args_.resize(most_args);
+    params_.resize(most_codes);
     return {};
   }
 
@@ -72,11 +74,14 @@ class NpuBackend : public Backend {
       const sym::Expr e = kernel.shape_args[a];
       LS_ASSIGN_OR_RETURN(shape_args_[a], e.table().Evaluate(e, context.block));
     }
-    const plan::Step& step = plan_->steps[kernel.step];
+    for (size_t c = 0; c < kernel.codes.size(); ++c) {
+      const plan::Step& step = plan_->steps[kernel.value_steps[c]];
+      params_[c] = context.block.subspan(step.params_at, step.param_count);
+    }
     return executor_->Run(kernel, walkers_[index],
                           std::span(shape_args_).first(kernel.shape_args.size()),
                           std::span(tensors_).first(kernel.tensors.size()),
-                          context.block.subspan(step.params_at, step.param_count));
+                          std::span(params_).first(kernel.codes.size()));
   }
 
   npu::Target target_;
@@ -87,6 +92,7 @@ class NpuBackend : public Backend {
   std::unique_ptr<npu::Executor> executor_;
   std::vector<std::span<std::byte>> tensors_;
   std::vector<int64_t> shape_args_;
+  std::vector<std::span<const int64_t>> params_;  // by code
 };
 
 }  // namespace

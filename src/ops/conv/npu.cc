@@ -22,12 +22,11 @@ class ConvLowering {
         h_(windows[0]),
         w_(windows[1]),
         x_(k.In(0)),
-        y_(k.Out(0)),
         weight_(WeightOf(l, k, 1)),
+        epilogue_(l, k, l.has(2) ? std::optional(k.In(2)) : std::nullopt),
+        y_(epilogue_.Shaped()[0]),
         groups_(l.node->Int("groups")),
-        taps_(h_.size * w_.size) {
-    if (l.has(2)) bias_ = k.In(2);
-  }
+        taps_(h_.size * w_.size) {}
 
   Status Run() {
     if (x_.dtype != DType::kF32 && x_.dtype != DType::kF16 && x_.dtype != DType::kBF16)
@@ -54,12 +53,11 @@ class ConvLowering {
   }
 
  private:
-  bool rounds() const { return y_.dtype != DType::kF32; }
   bool padded() const { return h_.before + h_.after + w_.before + w_.after > 0; }
   int64_t Bytes(int64_t m) const {
     const int64_t k = tile_c_ * taps_;
-    return 2 * (m * k + k * tile_o_) * x_.element() + 2 * m * tile_o_ * (4 + (rounds() ? 2 : 0)) +
-           2 * tile_o_ * 4;
+    return 2 * (m * k + k * tile_o_) * x_.element() + 2 * m * tile_o_ * 4 +
+           epilogue_.Bytes(m * tile_o_, tile_o_);
   }
 
   Status ChooseTiles() {
@@ -83,8 +81,7 @@ class ConvLowering {
     a_ = k_.AddBuffer("a", pixels_ * k * size);
     b_ = k_.AddBuffer("b", k * tile_o_ * size);
     c_ = k_.AddBuffer("c", pixels_ * tile_o_ * 4, 2, Turn::kItem);
-    if (bias_) bias_buffer_ = k_.AddBuffer("bias", tile_o_ * size, 2, Turn::kItem);
-    if (rounds()) out_ = k_.AddBuffer("out", pixels_ * tile_o_ * y_.element(), 2, Turn::kItem);
+    epilogue_.AddBuffers({pixels_ * tile_o_}, {tile_o_});
   }
 
   void AddCodes() {
@@ -93,10 +90,6 @@ class ConvLowering {
     if (padded()) zero_ = k_.AddCode(simple, ZeroValues(x_.dtype));
     multiply_ = k_.AddCode({.name = "matmul", .unit = Unit::kArray},
                            MultiplyValues(x_.dtype, weight_.view.dtype));
-    simple.name = "bias";
-    if (bias_) add_bias_ = k_.AddCode(simple, BiasValues(bias_->dtype));
-    simple.name = "round";
-    if (rounds()) round_ = k_.AddCode(simple, RoundValues(y_.dtype));
   }
 
   void Item(Expr n, Expr g, Span i, Span j, Span o) {
@@ -104,6 +97,15 @@ class ConvLowering {
     const Expr pixels = k_.Let("pixels", i.live * j.live);
     const int64_t steps = (channels_ + tile_c_ - 1) / tile_c_;
     const Span out = {k_.Let("o_at", g * out_channels_ + o.start), o.live};
+    const Epilogue::Tile tile = {pixels, out, [&](const View& y) {
+                                   const Expr row = o.live * y.element();
+                                   return Epilogue::Box{
+                                       y.offset + n * y.strides[0] + out.start * y.strides[1] +
+                                           i.start * y.strides[2] + j.start * y.strides[3],
+                                       {{i.live, y.strides[2], j.live * row},
+                                        {j.live, y.strides[3], row},
+                                        {o.live, y.strides[1], k_.Int(y.element())}}};
+                                 }};
     k_.Loop("c", k_.Int(steps), [&](Expr step) {
       const Expr start = k_.Let("c_start", step * tile_c_);
       const Span c = {start,
@@ -115,25 +117,11 @@ class ConvLowering {
       for (int64_t p = 0; p < h_.size; ++p)
         for (int64_t q = 0; q < w_.size; ++q) LoadTap(n, g, i, j, c, depth, p, q);
       LoadWeight(k_, weight_, weight_.view.offset, b_, out, {c.start * taps_, depth});
-      if (bias_)
-        k_.If(last, [&] {
-          k_.Load(*bias_, k_.At(bias_buffer_), bias_->offset + out.start * bias_->strides[0],
-                  {{o.live, bias_->strides[0], k_.Int(bias_->element())}});
-        });
+      k_.If(last, [&] { epilogue_.Load(tile); });
       k_.BarrierLoads();
       k_.Compute(multiply_, {k_.Int(1), pixels, depth, o.live}, {k_.At(c_), k_.At(a_), k_.At(b_)},
                  {sym::Eq(step, k_.Int(0))});
-      k_.If(last, [&] {
-        if (bias_) k_.Compute(add_bias_, {pixels, o.live}, {k_.At(c_), k_.At(bias_buffer_)});
-        if (rounds()) k_.Compute(round_, {pixels, o.live}, {k_.At(out_), k_.At(c_)});
-        const Expr row = o.live * y_.element();
-        k_.Store(y_, k_.At(rounds() ? out_ : c_),
-                 y_.offset + n * y_.strides[0] + out.start * y_.strides[1] +
-                     i.start * y_.strides[2] + j.start * y_.strides[3],
-                 {{i.live, y_.strides[2], j.live * row},
-                  {j.live, y_.strides[3], row},
-                  {o.live, y_.strides[1], k_.Int(y_.element())}});
-      });
+      k_.If(last, [&] { epilogue_.FinishTile(tile, {k_.At(c_)}); });
       k_.BarrierTile();
     });
   }
@@ -174,14 +162,14 @@ class ConvLowering {
   const Lowering& l_;
   KernelBuilder& k_;
   const ops::Window h_, w_;
-  View x_, y_;
+  View x_;
   Weight weight_;
-  std::optional<View> bias_;
+  Epilogue epilogue_;
+  View y_;
   const int64_t groups_, taps_;
   int64_t channels_ = 1, out_channels_ = 1, tile_c_ = 1, tile_o_ = 1, pixels_ = 1;
   Expr tile_rows_, tile_cols_;
-  uint32_t a_ = 0, b_ = 0, c_ = 0, bias_buffer_ = 0, out_ = 0;
-  uint32_t zero_ = 0, multiply_ = 0, add_bias_ = 0, round_ = 0;
+  uint32_t a_ = 0, b_ = 0, c_ = 0, zero_ = 0, multiply_ = 0;
 };
 
 Status Lower(const Lowering& l, std::vector<Kernel>& kernels) {
@@ -193,6 +181,6 @@ Status Lower(const Lowering& l, std::vector<Kernel>& kernels) {
 
 }  // namespace
 
-extern const NpuOp kConvNpu = {.op = &ops::kConv, .lower = Lower};
+extern const NpuOp kConvNpu = {.op = &ops::kConv, .lower = Lower, .stages = Stages::kElements};
 
 }  // namespace liveshape::npu

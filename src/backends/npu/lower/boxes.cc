@@ -168,4 +168,14 @@ Status LowerBoxes(KernelBuilder& k, const Boxes& boxes, Code code, ValueFunction
   return BoxLowering(k, boxes, k.AddCode(std::move(code), std::move(values))).Run();
 }
 
+Result<std::optional<Stage>> RowStage(const Lowering& l, Code code) {
+  Boxes tile;
+  tile.operands = {{View{.dtype = l.step.outputs[0].dtype}, {0, 1}},
+                   {View{.dtype = l.step.inputs[0].dtype}, {0, 1}}};
+  for (size_t i = 1; i < l.step.inputs.size(); ++i)
+    if (l.has(i)) tile.operands.push_back({View{.dtype = l.step.inputs[i].dtype}, {1}});
+  LS_ASSIGN_OR_RETURN(ValueFunction values, CpuValues(l, tile));
+  return std::optional(Stage{std::move(code), std::move(values), /*whole_rows=*/true});
+}
+
 }  // namespace liveshape::npu

@@ -37,4 +37,7 @@ Status LowerBoxes(KernelBuilder& k, const Boxes& boxes, Code code, ValueFunction
 // What the CPU's kernel of this node computes, on the box in the scratchpad.
 Result<ValueFunction> CpuValues(const Lowering& l, const Boxes& boxes);
 
+// The same on a tile of whole rows: of its first input, the others being vectors along it.
+Result<std::optional<Stage>> RowStage(const Lowering& l, Code code);
+
 }  // namespace liveshape::npu

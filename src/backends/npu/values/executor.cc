@@ -67,13 +67,13 @@ Executor::Executor(int64_t scratchpad_bytes)
 
 Status Executor::Run(const Kernel& kernel, Walker& walker, std::span<const int64_t> shape_args,
                      std::span<const std::span<std::byte>> tensors,
-                     std::span<const int64_t> params) {
+                     std::span<const std::span<const int64_t>> params) {
   const ls_trace_sink sink = Begin(kernel, tensors, params);
   return End(walker.Walk(shape_args, sink));
 }
 
 ls_trace_sink Executor::Begin(const Kernel& kernel, std::span<const std::span<std::byte>> tensors,
-                              std::span<const int64_t> params) {
+                              std::span<const std::span<const int64_t>> params) {
   LS_CHECK(kernel.buffers.size() <= kMaxBuffers);
   kernel_ = &kernel;
   tensors_ = tensors;
@@ -212,7 +212,7 @@ int Executor::OnCompute(const ls_trace_compute& record) {
       return Fail(Internal("tile {} of `{}`: operand {} of `{}` lies outside its buffer", tile_,
                            kernel_->name, i, kernel_->codes[record.code].name));
     }
-  Status status = kernel_->values[record.code]({record, operands, params_});
+  Status status = kernel_->values[record.code]({record, operands, params_[record.code]});
   return status.ok() ? 0 : Fail(std::move(status));
 }
 
