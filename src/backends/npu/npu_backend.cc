@@ -31,6 +31,7 @@ class NpuBackend : public Backend {
     first_kernel_.assign(plan.steps.size() + 1, 0);
     for (const npu::Kernel& kernel : model_.kernels) {
       walkers_.emplace_back(kernel);
+      rehearsed_.push_back(plan.steps[kernel.step].writes_state && npu::Scatters(kernel));
       most_tensors = std::max(most_tensors, kernel.tensors.size());
       most_args = std::max(most_args, kernel.shape_args.size());
       most_codes = std::max(most_codes, kernel.codes.size());
@@ -78,16 +79,19 @@ class NpuBackend : public Backend {
       const plan::Step& step = plan_->steps[kernel.value_steps[c]];
       params_[c] = context.block.subspan(step.params_at, step.param_count);
     }
-    return executor_->Run(kernel, walkers_[index],
-                          std::span(shape_args_).first(kernel.shape_args.size()),
-                          std::span(tensors_).first(kernel.tensors.size()),
-                          std::span(params_).first(kernel.codes.size()));
+    const auto args = std::span(shape_args_).first(kernel.shape_args.size());
+    const auto tensors = std::span(tensors_).first(kernel.tensors.size());
+    const auto params = std::span(params_).first(kernel.codes.size());
+    if (rehearsed_[index])
+      LS_RETURN_IF_ERROR(executor_->Rehearse(kernel, walkers_[index], args, tensors, params));
+    return executor_->Run(kernel, walkers_[index], args, tensors, params);
   }
 
   npu::Target target_;
   const plan::Plan* plan_ = nullptr;
   npu::Model model_;
-  std::vector<npu::Walker> walkers_;
+  std::vector<npu::Walker> walkers_;  // by kernel
+  std::vector<bool> rehearsed_;       // by kernel: it may fail after it has written a state
   std::vector<size_t> first_kernel_;  // by step
   std::unique_ptr<npu::Executor> executor_;
   std::vector<std::span<std::byte>> tensors_;

@@ -10,6 +10,9 @@
 
 namespace liveshape::npu {
 
+// Does a store of the kernel go where indices say?
+bool Scatters(const Kernel& kernel);
+
 class Executor {
  public:
   explicit Executor(int64_t scratchpad_bytes);
@@ -19,6 +22,12 @@ class Executor {
   Status Run(const Kernel& kernel, Walker& walker, std::span<const int64_t> shape_args,
              std::span<const std::span<std::byte>> tensors,
              std::span<const std::span<const int64_t>> params);
+
+  // The same but for its stores: whether it would fail. A kernel that scatters into a state is rehearsed first, so that an
+  // index out of range, found tiles after the first store, leaves the state as it was (X2).
+  Status Rehearse(const Kernel& kernel, Walker& walker, std::span<const int64_t> shape_args,
+                  std::span<const std::span<std::byte>> tensors,
+                  std::span<const std::span<const int64_t>> params);
 
   // The records of any walk of `kernel` (a producer library's too), as Run feeds them.
   ls_trace_sink Begin(const Kernel& kernel, std::span<const std::span<std::byte>> tensors,
@@ -46,6 +55,7 @@ class Executor {
   std::span<const std::span<const int64_t>> params_;
   uint32_t variant_ = 0;
   int64_t tile_ = -1, item_ = -1;
+  bool stores_ = true;
   Status status_;
 };
 
