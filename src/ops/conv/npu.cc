@@ -59,11 +59,16 @@ class ConvLowering {
  private:
   bool padded() const { return h_.before + h_.after + w_.before + w_.after > 0; }
   int64_t depth() const { return tile_c_ * tile_p_ * tile_q_; }
-  int64_t Bytes(int64_t m) const {
+  int64_t Bytes(int64_t m, int64_t strip) const {
     const int64_t k = depth();
     return 2 * (m * k + k * tile_o_) * x_.element() + 2 * m * tile_o_ * 4 +
-           epilogue_.Bytes(m * tile_o_, tile_o_);
+           epilogue_.Bytes({m * tile_o_, tile_o_, strip * tile_o_});
   }
+  int64_t StripPixels(int64_t m) const {
+    return StripRows(m,
+                     [&](int64_t strip) { return Bytes(m, strip) <= l_.target.scratchpad_bytes; });
+  }
+  int64_t Bytes(int64_t m) const { return Bytes(m, StripPixels(m)); }
 
   void ChooseTiles() {
     const Target& target = l_.target;
@@ -90,7 +95,7 @@ class ConvLowering {
     a_ = k_.AddBuffer("a", pixels_ * k * size);
     b_ = k_.AddBuffer("b", k * tile_o_ * size);
     c_ = k_.AddBuffer("c", pixels_ * tile_o_ * 4, 2, Turn::kItem);
-    epilogue_.AddBuffers({pixels_ * tile_o_}, {tile_o_});
+    epilogue_.AddBuffers({{pixels_ * tile_o_, tile_o_, StripPixels(pixels_) * tile_o_}});
   }
 
   void AddCodes() {
@@ -105,15 +110,15 @@ class ConvLowering {
     k_.Item();
     const Expr pixels = k_.Let("pixels", i.live * j.live);
     const Span out = {k_.Let("o_at", g * out_channels_ + o.start), o.live};
-    const Epilogue::Tile tile = {pixels, out, [&](const View& y) {
-                                   const Expr row = o.live * y.element();
-                                   return Epilogue::Box{
-                                       y.offset + n * y.strides[0] + out.start * y.strides[1] +
-                                           i.start * y.strides[2] + j.start * y.strides[3],
-                                       {{i.live, y.strides[2], j.live * row},
-                                        {j.live, y.strides[3], row},
-                                        {o.live, y.strides[1], k_.Int(y.element())}}};
-                                 }};
+    const auto box = [&](const View& y, Span rows, Span cols) {
+      const Expr pixel = o.live * y.element();
+      return Epilogue::Box{y.offset + n * y.strides[0] + out.start * y.strides[1] +
+                               rows.start * y.strides[2] + cols.start * y.strides[3],
+                           {{rows.live, y.strides[2], cols.live * pixel},
+                            {cols.live, y.strides[3], pixel},
+                            {o.live, y.strides[1], k_.Int(y.element())}}};
+    };
+    const Epilogue::Tile tile = {{pixels}, out, [&](const View& y) { return box(y, i, j); }};
     const auto steps = [&](const char* name, int64_t extent, int64_t size, const auto& body) {
       const int64_t count = (extent + size - 1) / size;
       k_.Loop(name, k_.Int(count), [&](Expr step) {
@@ -133,10 +138,27 @@ class ConvLowering {
         });
       });
     });
+    if (!epilogue_.in_strips()) return;
+    // Whole rows of pixels, or parts of one: either way a strip is dense in the tile.
+    const int64_t most = StripPixels(pixels_);
+    const Expr strip_cols = k_.Let("strip_cols", sym::Min(tile_cols_, k_.Int(most)));
+    const Expr strip_rows =
+        k_.Let("strip_rows", sym::Select(sym::Eq(strip_cols, tile_cols_),
+                                         sym::FloorDiv(k_.Int(most), strip_cols), k_.Int(1)));
+    k_.Tiles("si", i.live, strip_rows, [&](Span si) {
+      k_.Tiles("sj", j.live, strip_cols, [&](Span sj) {
+        const Span rows = {i.start + si.start, si.live}, cols = {j.start + sj.start, sj.live};
+        epilogue_.RunStrip({{si.live, sj.live},
+                            out,
+                            [&](const View& y) { return box(y, rows, cols); },
+                            si.start * j.live + sj.start},
+                           {k_.At(c_)});
+      });
+    });
   }
 
   void Step(Expr n, Expr g, Span i, Span j, const Epilogue::Tile& tile, const Depth& d) {
-    const Expr pixels = tile.rows;
+    const Expr pixels = tile.rows[0];
     k_.Dispatch();
     if (padded()) {
       k_.Compute(zero_, {pixels, d.all}, {k_.At(a_)});
@@ -149,11 +171,11 @@ class ConvLowering {
     }
     LoadWeight(k_, weight_, weight_.view.offset, b_, tile.columns,
                {d.c.start * taps_ + d.p.start * w_.size + d.q.start, d.all});
-    k_.If(d.last, [&] { epilogue_.Load(tile); });
+    k_.If(d.last, [&] { epilogue_.LoadVectors(tile.columns); });
     k_.BarrierLoads();
     k_.Compute(multiply_, {k_.Int(1), pixels, d.all, tile.columns.live},
                {k_.At(c_), k_.At(a_), k_.At(b_)}, {d.first});
-    k_.If(d.last, [&] { epilogue_.FinishTile(tile, {k_.At(c_)}); });
+    k_.If(d.last, [&] { epilogue_.FinishSums(tile, {k_.At(c_)}); });
     k_.BarrierTile();
   }
 

@@ -12,7 +12,7 @@ namespace {
 using plan::Operand;
 using plan::Step;
 
-// Tiles beside the sums take scratchpad from them, and what is loaded for the sums grows.
+// Strips of what stages read take scratchpad from the sums.
 constexpr size_t kMostStages = 4, kMostOperands = 8;
 
 class Finder {

@@ -62,10 +62,36 @@ TEST(FuseTest, AChainIsComputedOnTheTileAndTheProductIsNotStored) {
   ASSERT_THAT(Names(*lowered), ElementsAre("k0_matmul_pointwise_pointwise"));
   const Kernel& kernel = lowered->model.kernels[0];
   EXPECT_EQ(kernel.step, 2u);
-  EXPECT_EQ(RecordWalk(kernel, {{8, 16, 32}}).kinds, "dlllbcccsb");
+  EXPECT_EQ(RecordWalk(kernel, {{8, 16, 32}}).kinds,
+            "dllbcb"
+            "dlbccsb");  // sums, then a strip
   EXPECT_THAT(Stored(kernel, {{8, 16, 32}}), ElementsAre(result));
   for (const Tensor& tensor : kernel.tensors)
     EXPECT_NE(tensor.storage, lowered->plan.steps[0].outputs[0].storage);
+}
+
+// What a chain reads beside the tile goes by in strips, and the tile of sums is as large as that of the product alone.
+TEST(FuseTest, AResidualTakesNoRoomFromTheSums) {
+  for (const auto& [target, rows] :
+       {std::pair{Target{}, 1024}, {Target{.scratchpad_bytes = 8 << 20}, 512}}) {
+    ProductGraph g, alone;
+    g.Output(g.Residual(g.Product(g.x, g.n)));
+    alone.Output(alone.Product(alone.x, alone.n));
+    auto lowered = g.Finish(target), plain = alone.Finish(target);
+    ASSERT_TRUE(lowered.ok() && plain.ok());
+    const Kernel& kernel = lowered->model.kernels.at(0);
+    const auto bytes_of = [](const Kernel& k, std::string_view name) {
+      for (const Buffer& buffer : k.buffers)
+        if (buffer.name == name) return buffer.bytes;
+      return std::vector<int64_t>();
+    };
+    EXPECT_EQ(bytes_of(kernel, "c"), bytes_of(plain->model.kernels.at(0), "c"));
+    // Of a tile two steps of K, then four strips.
+    const std::string kinds = RecordWalk(kernel, {{rows, 256, 256}}).kinds;
+    EXPECT_EQ(kinds,
+              "dllbcbdllbcb"
+              "dlbcsbdlbcsbdlbcsbdlbcsb");
+  }
 }
 
 // One product made a gate and what it gates: a tile keeps both sums.

@@ -100,12 +100,17 @@ class ProductLowering {
     return RoundUp(t.n, kPanelRows) / kPanelRows * (RoundUp(t.k, kQuantGroup) / kQuantGroup) *
            p_.b.block_bytes();
   }
-  int64_t Bytes(const TileSize& t) const {
+  int64_t Bytes(const TileSize& t, int64_t strip_rows) const {
     int64_t part = 2 * (t.k * t.n * b_element() + t.m * t.n * 4);
     if (quantised()) part += 2 * RawBytes(t) - t.k * t.n * b_element();  // dequantised once a tile
     return 2 * t.m * t.k * p_.a.element() + static_cast<int64_t>(parts_) * part +
-           p_.epilogue.Bytes(t.m * t.n, t.n);
+           p_.epilogue.Bytes({t.m * t.n, t.n, strip_rows * t.n});
   }
+  int64_t StripRowsOf(const TileSize& t) const {
+    return StripRows(t.m,
+                     [&](int64_t rows) { return Bytes(t, rows) <= l_.target.scratchpad_bytes; });
+  }
+  int64_t Bytes(const TileSize& t) const { return Bytes(t, StripRowsOf(t)); }
 
   // Panels and groups of a packed weight are not cut.
   TileSize Aligned(TileSize t) const {
@@ -138,6 +143,10 @@ class ProductLowering {
     tile_m_ = k_.Let("tile_m", by_variant(&TileSize::m));
     tile_k_ = k_.Let("tile_k", by_variant(&TileSize::k));
     tile_n_ = k_.Let("tile_n", by_variant(&TileSize::n));
+    if (!p_.epilogue.in_strips()) return;
+    std::vector<int64_t> strips;
+    for (const TileSize& t : sizes_) strips.push_back(StripRowsOf(t));
+    strip_m_ = k_.Let("strip_m", k_.ByVariant(strips));
   }
 
   void AddBuffers() {
@@ -157,8 +166,9 @@ class ProductLowering {
       c_.push_back(k_.AddBuffer("c" + number, bytes([&](auto& t) { return t.m * t.n * 4; }), 2,
                                 Turn::kItem));
     }
-    p_.epilogue.AddBuffers(bytes([&](auto& t) { return t.m * t.n; }),
-                           bytes([&](auto& t) { return t.n; }));
+    std::vector<Epilogue::Sizes> epilogue;
+    for (const TileSize& t : sizes_) epilogue.push_back({t.m * t.n, t.n, StripRowsOf(t) * t.n});
+    p_.epilogue.AddBuffers(epilogue);
   }
 
   void AddCodes() {
@@ -196,14 +206,23 @@ class ProductLowering {
     k_.Tiles("m", p_.m, tile_m_, [&](Span m) {
       k_.Tiles("n", p_.n, tile_n_, [&](Span n) {
         k_.Item();
-        const Epilogue::Tile tile = {m.live, n,
-                                     [&](const View& view) { return BoxOf(view, batch, m, n); }};
+        const Epilogue::Tile tile = {
+            {m.live}, n, [&](const View& view) { return BoxOf(view, batch, m, n); }};
         // An empty sum is still a tile: of zeros.
         const Expr steps = k_.Let("k_count", sym::Max(k_.Int(1), sym::CeilDiv(p_.k, tile_k_)));
         k_.Loop("k", steps, [&](Expr i) {
           const Expr start = k_.Let("k_start", i * tile_k_);
           const Span k = {start, k_.Let("k_live", sym::Min(tile_k_, p_.k - start))};
           Step(a, b, m, k, tile, sym::Eq(i, k_.Int(0)), sym::Eq(i, steps - 1));
+        });
+        if (!p_.epilogue.in_strips()) return;
+        k_.Tiles("strip", m.live, strip_m_, [&](Span strip) {
+          const Span rows = {m.start + strip.start, strip.live};
+          p_.epilogue.RunStrip({{strip.live},
+                                n,
+                                [&](const View& view) { return BoxOf(view, batch, rows, n); },
+                                strip.start},
+                               Sums());
         });
       });
     });
@@ -221,11 +240,10 @@ class ProductLowering {
         LoadWeight(k_, p_.b, b, quantised() ? raw_[part] : b_[part],
                    {p_.epilogue.columns()[part] + n.start, n.live}, k);
     });
-    k_.If(last, [&] { p_.epilogue.Load(tile); });
+    k_.If(last, [&] { p_.epilogue.LoadVectors(n); });
     k_.BarrierLoads();
-    std::vector<Place> sums;
+    const std::vector<Place> sums = Sums();
     for (size_t part = 0; part < parts_; ++part) {
-      sums.push_back(k_.At(c_[part]));
       k_.If(some, [&] {
         const Place weight = k_.At(b_[part]);
         if (quantised()) k_.Compute(dequantise_, {k.live, n.live}, {weight, k_.At(raw_[part])});
@@ -236,8 +254,14 @@ class ProductLowering {
         k_.Compute(multiply_, {k_.Int(1), m.live, k_.Int(0), n.live}, {sums[part]}, {k_.Int(1)});
       });
     }
-    k_.If(last, [&] { p_.epilogue.FinishTile(tile, sums); });
+    k_.If(last, [&] { p_.epilogue.FinishSums(tile, sums); });
     k_.BarrierTile();
+  }
+
+  std::vector<Place> Sums() const {
+    std::vector<Place> places;
+    for (uint32_t buffer : c_) places.push_back(k_.At(buffer));
+    return places;
   }
 
   const Lowering& l_;
@@ -245,7 +269,7 @@ class ProductLowering {
   Product p_;
   const size_t parts_;
   std::vector<TileSize> sizes_;  // by variant
-  Expr tile_m_, tile_k_, tile_n_;
+  Expr tile_m_, tile_k_, tile_n_, strip_m_;
   uint32_t a_ = 0;
   std::vector<uint32_t> b_, c_, raw_;  // by part
   uint32_t multiply_ = 0, dequantise_ = 0;
@@ -259,17 +283,22 @@ Status LowerProduct(const Lowering& l, KernelBuilder& k, Product product) {
 
 int64_t LongestRow(const Target& target, const Fusion& fusion) {
   if (target.forced_tile > 0) return target.forced_tile;
-  // What a column takes of the scratchpad: two versions of b and c in 32 bits and of the result, and what stages read.
+  // What a column takes of the scratchpad: two versions of b, of c and of c rounded; and what strips take of it.
   const int64_t rows = target.array_rows, parts = static_cast<int64_t>(fusion.columns.size());
-  int64_t column = parts * 2 * (rows * 4 + rows * 4) + 2 * rows * 8;
-  for (const FusedStage& stage : fusion.stages)
+  const int64_t column = parts * 2 * (rows * 4 + rows * 4 + rows * 2);
+  int64_t longest = 8 * target.array_cols, strips = 0, vectors = 0;
+  for (const FusedStage& stage : fusion.stages) {
+    strips += static_cast<int64_t>(SizeOf(stage.step->outputs[0].dtype));
     for (size_t i = 0; i < stage.part.size(); ++i)
       if (stage.part[i] == kNotATile && stage.step->inputs[i].storage != plan::kNoStorage)
-        column += (stage.stage.whole_rows ? 1 : rows) *
-                  static_cast<int64_t>(SizeOf(stage.step->inputs[i].dtype));
-  int64_t longest = 8 * target.array_cols;
-  while (longest > kPanelRows && longest * column + 8 * rows * rows > target.scratchpad_bytes)
-    longest /= 2;
+        (stage.stage.whole_rows ? vectors : strips) +=
+            static_cast<int64_t>(SizeOf(stage.step->inputs[i].dtype));
+  }
+  const auto bytes = [&](int64_t n) {
+    return n * (column + 2 * vectors) + 8 * rows * rows +
+           2 * strips * n * std::max<int64_t>(1, rows / 32);
+  };
+  while (longest > kPanelRows && bytes(longest) > target.scratchpad_bytes) longest /= 2;
   return longest;
 }
 

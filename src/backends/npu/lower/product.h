@@ -3,7 +3,8 @@
 //
 //   item: one tile of c
 //     for k in steps:   load a [m, k], load b [k, n], barrier, array: c (+)= a * b, barrier
-//     the last step:    vector: bias, rounding to c's dtype, stages that were fused behind it; store c (epilogue.h)
+//     the last step:    vector: bias, rounding to c's dtype; store c
+//     or, of stages that were fused behind it, strip by strip:   load what they read, barrier, vector, store (epilogue.h)
 //
 // b is the stationary operand of the arrays, rows of a are streamed. K advances by the rows of one array, so that the
 // first product begins after the least load; M and N are as large as fits twice, since what is loaded falls with
