@@ -6,6 +6,7 @@
 #include <cstring>
 #include <random>
 
+#include "backends/npu/machine/reader.h"
 #include "ir/graph.h"
 
 namespace liveshape::cli {
@@ -68,6 +69,14 @@ Result<BackendPtr> MakeBackend(const std::string& name, int threads, bool profil
   if (name == "null") return MakeNullBackend();
   if (name == "webgpu") return MakeWebGpuBackend({.profile = profile});
   if (name == "npu") return MakeNpuBackend();
+  if (name.starts_with("npu:") && name.ends_with(".yaml")) {
+    LS_ASSIGN_OR_RETURN(const npu::Machine machine, npu::ReadMachineFile(name.substr(4)));
+    return MakeNpuBackend({.scratchpad_bytes = machine.scratchpad_bytes,
+                           .array_rows = static_cast<int>(machine.array.rows),
+                           .array_cols = static_cast<int>(machine.array.columns),
+                           .arrays = static_cast<int>(machine.array.count),
+                           .lanes = static_cast<int>(machine.vector.lanes)});
+  }
   if (name.starts_with("npu:")) {
     LS_ASSIGN_OR_RETURN(const int64_t tile, ParseInt(name.substr(4)));
     if (tile < 1 || tile > (1 << 20))

@@ -103,9 +103,9 @@ void AddJson(CLI::App* command, bool& json) {
 }
 void AddBackend(CLI::App* command, std::string& backend, int& threads) {
   command
-      ->add_option(
-          "--backend", backend,
-          "cpu, webgpu, npu (npu:512 forces the tile) or null (plans and binds, computes nothing)")
+      ->add_option("--backend", backend,
+                   "cpu, webgpu, npu (npu:512 forces the tile, npu:FILE.yaml takes a machine) or "
+                   "null (plans and binds, computes nothing)")
       ->capture_default_str();
   command->add_option("--threads", threads, "Threads of the CPU backend; 0: one per core")
       ->capture_default_str();

@@ -27,17 +27,20 @@ class NpuBackend : public Backend {
     plan_ = &plan;
     LS_ASSIGN_OR_RETURN(model_, npu::Lower(graph, plan, target_));
     executor_ = std::make_unique<npu::Executor>(target_.scratchpad_bytes);
-    size_t most_tensors = 0, most_args = 0;
+    size_t most_tensors = 0, most_args = 0, most_codes = 0;
     first_kernel_.assign(plan.steps.size() + 1, 0);
     for (const npu::Kernel& kernel : model_.kernels) {
       walkers_.emplace_back(kernel);
+      rehearsed_.push_back(plan.steps[kernel.step].writes_state && npu::Scatters(kernel));
       most_tensors = std::max(most_tensors, kernel.tensors.size());
       most_args = std::max(most_args, kernel.shape_args.size());
+      most_codes = std::max(most_codes, kernel.codes.size());
       ++first_kernel_[kernel.step + 1];
     }
     for (size_t s = 1; s < first_kernel_.size(); ++s) first_kernel_[s] += first_kernel_[s - 1];
     tensors_.resize(most_tensors);
     shape_args_.resize(most_args);
+    params_.resize(most_codes);
     return {};
   }
 
@@ -72,21 +75,28 @@ class NpuBackend : public Backend {
       const sym::Expr e = kernel.shape_args[a];
       LS_ASSIGN_OR_RETURN(shape_args_[a], e.table().Evaluate(e, context.block));
     }
-    const plan::Step& step = plan_->steps[kernel.step];
-    return executor_->Run(kernel, walkers_[index],
-                          std::span(shape_args_).first(kernel.shape_args.size()),
-                          std::span(tensors_).first(kernel.tensors.size()),
-                          context.block.subspan(step.params_at, step.param_count));
+    for (size_t c = 0; c < kernel.codes.size(); ++c) {
+      const plan::Step& step = plan_->steps[kernel.value_steps[c]];
+      params_[c] = context.block.subspan(step.params_at, step.param_count);
+    }
+    const auto args = std::span(shape_args_).first(kernel.shape_args.size());
+    const auto tensors = std::span(tensors_).first(kernel.tensors.size());
+    const auto params = std::span(params_).first(kernel.codes.size());
+    if (rehearsed_[index])
+      LS_RETURN_IF_ERROR(executor_->Rehearse(kernel, walkers_[index], args, tensors, params));
+    return executor_->Run(kernel, walkers_[index], args, tensors, params);
   }
 
   npu::Target target_;
   const plan::Plan* plan_ = nullptr;
   npu::Model model_;
-  std::vector<npu::Walker> walkers_;
+  std::vector<npu::Walker> walkers_;  // by kernel
+  std::vector<bool> rehearsed_;       // by kernel: it may fail after it has written a state
   std::vector<size_t> first_kernel_;  // by step
   std::unique_ptr<npu::Executor> executor_;
   std::vector<std::span<std::byte>> tensors_;
   std::vector<int64_t> shape_args_;
+  std::vector<std::span<const int64_t>> params_;  // by code
 };
 
 }  // namespace

@@ -58,4 +58,10 @@ std::span<const NpuOp* const> AllOps() {
   return kOps;
 }
 
+const NpuOp* FindOp(const ir::OpDef& op) {
+  for (const NpuOp* each : AllOps())
+    if (each->op == &op) return each;
+  return nullptr;
+}
+
 }  // namespace liveshape::npu

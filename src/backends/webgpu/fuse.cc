@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "plan/late.h"
+
 namespace liveshape::webgpu {
 namespace {
 
@@ -41,9 +43,8 @@ const plan::Step* OnlyReaderOf(const Lowering& l, plan::StorageId storage) {
 }
 
 bool IsSafe(const Lowering& l, const Fusion& fusion) {
-  const plan::Step* first = fusion.steps.front();
   const plan::Step* last = fusion.steps.back();
-  if (last - first > kFusionReach) return false;
+  if (!plan::ReadsSurvive(l.plan, fusion.steps)) return false;
   const auto fused = [&](const plan::Step* step) {
     return std::find(fusion.steps.begin(), fusion.steps.end(), step) != fusion.steps.end();
   };
@@ -55,15 +56,11 @@ bool IsSafe(const Lowering& l, const Fusion& fusion) {
       if (reader == nullptr || !fused(reader) || WriterOf(l, out.storage) != step) return false;
     }
   }
-  for (const plan::Operand& in : fusion.step->inputs) {
-    if (in.storage == plan::kNoStorage) continue;
-    // What is written is not read by another invocation; that it lies elsewhere in the arena is linger's doing.
-    if (Has(fusion.step->outputs, in.storage)) return false;
-    for (const plan::Step* step = first; step != last; ++step)
-      if (!fused(step) && Has(step->outputs, in.storage) && WriterOf(l, in.storage) != step)
-        return false;
-  }
-  return true;
+  // What is written is not read by another invocation.
+  return std::none_of(
+      fusion.step->inputs.begin(), fusion.step->inputs.end(), [&](const plan::Operand& in) {
+        return in.storage != plan::kNoStorage && Has(fusion.step->outputs, in.storage);
+      });
 }
 
 }  // namespace liveshape::webgpu

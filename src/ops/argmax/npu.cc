@@ -17,6 +17,11 @@ Status Lower(const Lowering& l, std::vector<Kernel>& kernels) {
   Code code{.name = "arg" + l.node->String("kind")};
   code.per_element[VectorClass::kSimple] = 2;  // compare, and keep the index
   code.lane_reductions = 1;
+  Code finish{.name = code.name + "_finish"};
+  finish.per_element[VectorClass::kSimple] = 1;
+  boxes.pieces = Pieces{
+      .gather = Pass{code, ArgGather(l.step.inputs[0].dtype, l.node->String("kind") == "max")},
+      .finish = Pass{finish, ArgFinish()}};
   LS_ASSIGN_OR_RETURN(ValueFunction values, CpuValues(l, boxes));
   LS_RETURN_IF_ERROR(LowerBoxes(k, boxes, code, std::move(values)));
   return k.Finish(kernels);

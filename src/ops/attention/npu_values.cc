@@ -11,6 +11,7 @@ namespace {
 
 constexpr float kNegativeInfinity = -std::numeric_limits<float>::infinity();
 constexpr int64_t kStateFloats = 4;
+constexpr int64_t kKeysAtOnce = 8;  // sums that do not wait for one another
 
 }  // namespace
 
@@ -19,14 +20,22 @@ ValueFunction ScoreValues(const AttentionNumbers& numbers) {
     const int64_t rows = call.record.extent[1], depth = call.record.extent[2],
                   keys = call.record.extent[3];
     float* const scores = call.as<float>(0);
-    for (int64_t r = 0; r < rows; ++r)
-      for (int64_t t = 0; t < keys; ++t) {
-        float sum = 0;
-        for (int64_t d = 0; d < depth; ++d)
-          sum += LoadFloat(dtype, call.operand[1], r * depth + d) *
-                 LoadFloat(dtype, call.operand[2], t * depth + d);
-        scores[r * keys + t] = sum;
-      }
+    const auto fill = [&](const auto& q, const auto& k) {
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t t = 0; t < keys; t += kKeysAtOnce) {
+          float sums[kKeysAtOnce] = {};
+          const int64_t n = std::min(kKeysAtOnce, keys - t);
+          for (int64_t d = 0; d < depth; ++d)
+            for (int64_t j = 0; j < n; ++j) sums[j] += q(r * depth + d) * k((t + j) * depth + d);
+          std::copy_n(sums, n, scores + r * keys + t);
+        }
+    };
+    if (dtype == DType::kF32)
+      fill([q = call.as<float>(1)](int64_t i) { return q[i]; },
+           [k = call.as<float>(2)](int64_t i) { return k[i]; });
+    else
+      fill([&](int64_t i) { return LoadFloat(dtype, call.operand[1], i); },
+           [&](int64_t i) { return LoadFloat(dtype, call.operand[2], i); });
     return Status();
   };
 }
@@ -104,8 +113,14 @@ ValueFunction WeightedSumValues(const AttentionNumbers& numbers) {
       for (int64_t t = 0; t < keys; ++t) {
         const float weight = call.as<float>(1)[r * keys + t];
         if (weight == 0) continue;
-        for (int64_t e = 0; e < width; ++e)
-          sums[r * width + e] += weight * LoadFloat(dtype, call.operand[2], t * width + e);
+        float* const __restrict row = sums + r * width;
+        if (dtype == DType::kF32) {
+          const float* const v = call.as<float>(2) + t * width;
+          for (int64_t e = 0; e < width; ++e) row[e] += weight * v[e];
+        } else {
+          for (int64_t e = 0; e < width; ++e)
+            row[e] += weight * LoadFloat(dtype, call.operand[2], t * width + e);
+        }
       }
     return Status();
   };

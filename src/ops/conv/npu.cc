@@ -1,7 +1,7 @@
 // Convolution as an implicit matrix product: rows are output pixels, columns output channels, and K runs over input
-// channels times taps in the order of the weight. The DMA lays the pixels of each tap beside each other in the
-// scratchpad (im2col on the way in); where a tap reaches into the padding its rows are zeroed first and its box is
-// clamped.
+// channels times taps in the order of the weight, in steps of several channels, or of a part of a large window. The DMA
+// lays the pixels of each tap beside each other in the scratchpad (im2col on the way in): all taps in one box, or, where
+// taps reach into padding, a box each, clamped, after the tile was zeroed.
 #include <algorithm>
 
 #include "backends/npu/lower/product.h"
@@ -12,7 +12,13 @@
 namespace liveshape::npu {
 namespace {
 
-constexpr int64_t kMostTaps = 128;  // loads of one tile
+constexpr int64_t kMostTaps = 128;  // loads of one step
+
+// One step of K.
+struct Depth {
+  Span c, p, q;  // channels of the group, rows and columns of the window
+  Expr all, first, last;
+};
 
 class ConvLowering {
  public:
@@ -22,22 +28,19 @@ class ConvLowering {
         h_(windows[0]),
         w_(windows[1]),
         x_(k.In(0)),
-        y_(k.Out(0)),
         weight_(WeightOf(l, k, 1)),
+        epilogue_(l, k, l.has(2) ? std::optional(k.In(2)) : std::nullopt),
+        y_(epilogue_.Shaped()[0]),
         groups_(l.node->Int("groups")),
-        taps_(h_.size * w_.size) {
-    if (l.has(2)) bias_ = k.In(2);
-  }
+        taps_(h_.size * w_.size) {}
 
   Status Run() {
     if (x_.dtype != DType::kF32 && x_.dtype != DType::kF16 && x_.dtype != DType::kBF16)
       return Unsupported("a convolution of {} on the NPU", Name(x_.dtype));
-    if (taps_ > kMostTaps)
-      return Unsupported("a window of {} taps on the NPU: at most {} are served", taps_, kMostTaps);
     if (weight_.quantised()) return Unsupported("a quantised convolution on the NPU");
     channels_ = x_.dims[1].value() / groups_;  // C and O are fixed
     out_channels_ = y_.dims[1].value() / groups_;
-    LS_RETURN_IF_ERROR(ChooseTiles());
+    ChooseTiles();
     AddBuffers();
     AddCodes();
     k_.Loop("image", x_.dims[0], [&](Expr n) {
@@ -54,37 +57,45 @@ class ConvLowering {
   }
 
  private:
-  bool rounds() const { return y_.dtype != DType::kF32; }
   bool padded() const { return h_.before + h_.after + w_.before + w_.after > 0; }
-  int64_t Bytes(int64_t m) const {
-    const int64_t k = tile_c_ * taps_;
-    return 2 * (m * k + k * tile_o_) * x_.element() + 2 * m * tile_o_ * (4 + (rounds() ? 2 : 0)) +
-           2 * tile_o_ * 4;
+  int64_t depth() const { return tile_c_ * tile_p_ * tile_q_; }
+  int64_t Bytes(int64_t m, int64_t strip) const {
+    const int64_t k = depth();
+    return 2 * (m * k + k * tile_o_) * x_.element() + 2 * m * tile_o_ * 4 +
+           epilogue_.Bytes({m * tile_o_, tile_o_, strip * tile_o_});
   }
+  int64_t StripPixels(int64_t m) const {
+    return StripRows(m,
+                     [&](int64_t strip) { return Bytes(m, strip) <= l_.target.scratchpad_bytes; });
+  }
+  int64_t Bytes(int64_t m) const { return Bytes(m, StripPixels(m)); }
 
-  Status ChooseTiles() {
+  void ChooseTiles() {
     const Target& target = l_.target;
-    tile_c_ = std::min(channels_, std::max<int64_t>(1, target.array_rows / taps_));
+    const int64_t rows = target.array_rows, taps = std::min(rows, kMostTaps);
+    tile_c_ = std::min(channels_, std::max<int64_t>(1, rows / taps_));
+    tile_q_ = std::min(w_.size, taps);
+    tile_p_ = std::min(h_.size, std::max<int64_t>(1, taps / tile_q_));
     tile_o_ = std::min<int64_t>(out_channels_, 4 * target.array_cols);
     // A panel of the weight is not cut: groups that do not begin at one go channel by channel.
     if (weight_.form != WeightForm::kStrided && groups_ > 1 &&
         out_channels_ % weight_.n_alignment() != 0)
       tile_o_ = 1;
-    pixels_ = 8 * target.array_rows;
+    pixels_ = 8 * rows;
     while (Bytes(pixels_) > target.scratchpad_bytes && pixels_ > 16) pixels_ /= 2;
+    while (Bytes(pixels_) > target.scratchpad_bytes && tile_o_ > 16)
+      tile_o_ = (tile_o_ / 2 + 15) / 16 * 16;
     if (target.forced_tile > 0) pixels_ = target.forced_tile;
     tile_cols_ = k_.Let("tile_cols", sym::Max(k_.Int(1), sym::Min(y_.dims[3], k_.Int(pixels_))));
     tile_rows_ = k_.Let("tile_rows", sym::FloorDiv(k_.Int(pixels_), tile_cols_));
-    return {};
   }
 
   void AddBuffers() {
-    const int64_t k = tile_c_ * taps_, size = x_.element();
+    const int64_t k = depth(), size = x_.element();
     a_ = k_.AddBuffer("a", pixels_ * k * size);
     b_ = k_.AddBuffer("b", k * tile_o_ * size);
     c_ = k_.AddBuffer("c", pixels_ * tile_o_ * 4, 2, Turn::kItem);
-    if (bias_) bias_buffer_ = k_.AddBuffer("bias", tile_o_ * size, 2, Turn::kItem);
-    if (rounds()) out_ = k_.AddBuffer("out", pixels_ * tile_o_ * y_.element(), 2, Turn::kItem);
+    epilogue_.AddBuffers({{pixels_ * tile_o_, tile_o_, StripPixels(pixels_) * tile_o_}});
   }
 
   void AddCodes() {
@@ -93,95 +104,142 @@ class ConvLowering {
     if (padded()) zero_ = k_.AddCode(simple, ZeroValues(x_.dtype));
     multiply_ = k_.AddCode({.name = "matmul", .unit = Unit::kArray},
                            MultiplyValues(x_.dtype, weight_.view.dtype));
-    simple.name = "bias";
-    if (bias_) add_bias_ = k_.AddCode(simple, BiasValues(bias_->dtype));
-    simple.name = "round";
-    if (rounds()) round_ = k_.AddCode(simple, RoundValues(y_.dtype));
   }
 
   void Item(Expr n, Expr g, Span i, Span j, Span o) {
     k_.Item();
     const Expr pixels = k_.Let("pixels", i.live * j.live);
-    const int64_t steps = (channels_ + tile_c_ - 1) / tile_c_;
     const Span out = {k_.Let("o_at", g * out_channels_ + o.start), o.live};
-    k_.Loop("c", k_.Int(steps), [&](Expr step) {
-      const Expr start = k_.Let("c_start", step * tile_c_);
-      const Span c = {start,
-                      k_.Let("c_live", sym::Min(k_.Int(tile_c_), k_.Int(channels_) - start))};
-      const Expr depth = k_.Let("depth", c.live * taps_);
-      const Expr last = sym::Eq(step, k_.Int(steps - 1));
-      k_.Dispatch();
-      if (padded()) k_.Compute(zero_, {pixels, depth}, {k_.At(a_)});
-      for (int64_t p = 0; p < h_.size; ++p)
-        for (int64_t q = 0; q < w_.size; ++q) LoadTap(n, g, i, j, c, depth, p, q);
-      LoadWeight(k_, weight_, weight_.view.offset, b_, out, {c.start * taps_, depth});
-      if (bias_)
-        k_.If(last, [&] {
-          k_.Load(*bias_, k_.At(bias_buffer_), bias_->offset + out.start * bias_->strides[0],
-                  {{o.live, bias_->strides[0], k_.Int(bias_->element())}});
-        });
-      k_.BarrierLoads();
-      k_.Compute(multiply_, {k_.Int(1), pixels, depth, o.live}, {k_.At(c_), k_.At(a_), k_.At(b_)},
-                 {sym::Eq(step, k_.Int(0))});
-      k_.If(last, [&] {
-        if (bias_) k_.Compute(add_bias_, {pixels, o.live}, {k_.At(c_), k_.At(bias_buffer_)});
-        if (rounds()) k_.Compute(round_, {pixels, o.live}, {k_.At(out_), k_.At(c_)});
-        const Expr row = o.live * y_.element();
-        k_.Store(y_, k_.At(rounds() ? out_ : c_),
-                 y_.offset + n * y_.strides[0] + out.start * y_.strides[1] +
-                     i.start * y_.strides[2] + j.start * y_.strides[3],
-                 {{i.live, y_.strides[2], j.live * row},
-                  {j.live, y_.strides[3], row},
-                  {o.live, y_.strides[1], k_.Int(y_.element())}});
+    const auto box = [&](const View& y, Span rows, Span cols) {
+      const Expr pixel = o.live * y.element();
+      return Epilogue::Box{y.offset + n * y.strides[0] + out.start * y.strides[1] +
+                               rows.start * y.strides[2] + cols.start * y.strides[3],
+                           {{rows.live, y.strides[2], cols.live * pixel},
+                            {cols.live, y.strides[3], pixel},
+                            {o.live, y.strides[1], k_.Int(y.element())}}};
+    };
+    const Epilogue::Tile tile = {{pixels}, out, [&](const View& y) { return box(y, i, j); }};
+    const auto steps = [&](const char* name, int64_t extent, int64_t size, const auto& body) {
+      const int64_t count = (extent + size - 1) / size;
+      k_.Loop(name, k_.Int(count), [&](Expr step) {
+        const Expr start = k_.Let(fmt::format("{}_start", name), step * size);
+        const Expr live = sym::Min(k_.Int(size), k_.Int(extent) - start);
+        body(Span{start, k_.Let(fmt::format("{}_live", name), live)}, sym::Eq(step, k_.Int(0)),
+             sym::Eq(step, k_.Int(count - 1)));
       });
-      k_.BarrierTile();
+    };
+    steps("c", channels_, tile_c_, [&](Span c, Expr first_c, Expr last_c) {
+      steps("p", h_.size, tile_p_, [&](Span p, Expr first_p, Expr last_p) {
+        steps("q", w_.size, tile_q_, [&](Span q, Expr first_q, Expr last_q) {
+          Step(n, g, i, j, tile,
+               {c, p, q, k_.Let("depth", c.live * p.live * q.live),
+                sym::And(first_c, sym::And(first_p, first_q)),
+                sym::And(last_c, sym::And(last_p, last_q))});
+        });
+      });
+    });
+    if (!epilogue_.in_strips()) return;
+    // Whole rows of pixels, or parts of one: either way a strip is dense in the tile.
+    const int64_t most = StripPixels(pixels_);
+    const Expr strip_cols = k_.Let("strip_cols", sym::Min(tile_cols_, k_.Int(most)));
+    const Expr strip_rows =
+        k_.Let("strip_rows", sym::Select(sym::Eq(strip_cols, tile_cols_),
+                                         sym::FloorDiv(k_.Int(most), strip_cols), k_.Int(1)));
+    k_.Tiles("si", i.live, strip_rows, [&](Span si) {
+      k_.Tiles("sj", j.live, strip_cols, [&](Span sj) {
+        const Span rows = {i.start + si.start, si.live}, cols = {j.start + sj.start, sj.live};
+        epilogue_.RunStrip({{si.live, sj.live},
+                            out,
+                            [&](const View& y) { return box(y, rows, cols); },
+                            si.start * j.live + sj.start},
+                           {k_.At(c_)});
+      });
     });
   }
 
-  // Output places of a tile for which tap `tap` of window `w` lies inside the input.
-  Span Inside(const ops::Window& w, int64_t tap, Expr extent, Span tile) {
-    const int64_t shift =
-        w.before - tap * w.dilation;  // place * stride - shift is the input's index
+  void Step(Expr n, Expr g, Span i, Span j, const Epilogue::Tile& tile, const Depth& d) {
+    const Expr pixels = tile.rows[0];
+    k_.Dispatch();
+    if (padded()) {
+      k_.Compute(zero_, {pixels, d.all}, {k_.At(a_)});
+      for (int64_t p = 0; p < tile_p_; ++p)
+        for (int64_t q = 0; q < tile_q_; ++q)
+          k_.If(sym::And(sym::Lt(k_.Int(p), d.p.live), sym::Lt(k_.Int(q), d.q.live)),
+                [&] { LoadTap(n, g, i, j, d, p, q); });
+    } else {
+      LoadTaps(n, g, i, j, d);
+    }
+    LoadWeight(k_, weight_, weight_.view.offset, b_, tile.columns,
+               {d.c.start * taps_ + d.p.start * w_.size + d.q.start, d.all});
+    k_.If(d.last, [&] { epilogue_.LoadVectors(tile.columns); });
+    k_.BarrierLoads();
+    k_.Compute(multiply_, {k_.Int(1), pixels, d.all, tile.columns.live},
+               {k_.At(c_), k_.At(a_), k_.At(b_)}, {d.first});
+    k_.If(d.last, [&] { epilogue_.FinishSums(tile, {k_.At(c_)}); });
+    k_.BarrierTile();
+  }
+
+  // Of the image and the channels of this step.
+  Expr At(Expr n, Expr g, const Depth& d, Expr row, Expr col) const {
+    return x_.offset + n * x_.strides[0] + (g * channels_ + d.c.start) * x_.strides[1] +
+           row * x_.strides[2] + col * x_.strides[3];
+  }
+
+  void LoadTaps(Expr n, Expr g, Span i, Span j, const Depth& d) {
+    const Expr size = k_.Int(x_.element()), pixel = d.all * size;
+    std::vector<BoxDim> box = {{i.live, x_.strides[2] * h_.stride, j.live * pixel},
+                               {j.live, x_.strides[3] * w_.stride, pixel},
+                               {d.c.live, x_.strides[1], d.p.live * d.q.live * size}};
+    if (taps_ > 1) {
+      box.push_back({d.p.live, x_.strides[2] * h_.dilation, d.q.live * size});
+      box.push_back({d.q.live, x_.strides[3] * w_.dilation, size});
+    }
+    k_.Load(x_, k_.At(a_),
+            At(n, g, d, i.start * h_.stride + d.p.start * h_.dilation,
+               j.start * w_.stride + d.q.start * w_.dilation),
+            std::move(box));
+  }
+
+  // Output places of a tile for which a tap of window `w` lies inside the input.
+  Span Inside(const ops::Window& w, Expr tap, Expr extent, Span tile) {
+    const Expr shift =
+        k_.Int(w.before) - tap * w.dilation;  // place * stride - shift is the input's index
     const Expr stride = k_.Int(w.stride);
-    const Expr first = sym::Max(tile.start, sym::CeilDiv(k_.Int(shift), stride));
+    const Expr first = sym::Max(tile.start, sym::CeilDiv(shift, stride));
     const Expr end =
         sym::Min(tile.start + tile.live, sym::FloorDiv(extent - 1 + shift, stride) + 1);
     return {first, k_.Let("inside", sym::Max(k_.Int(0), end - first))};
   }
 
-  void LoadTap(Expr n, Expr g, Span i, Span j, Span c, Expr depth, int64_t p, int64_t q) {
+  void LoadTap(Expr n, Expr g, Span i, Span j, const Depth& d, int64_t p, int64_t q) {
     const int64_t size = x_.element();
-    const Span rows = Inside(h_, p, x_.dims[2], i), cols = Inside(w_, q, x_.dims[3], j);
-    const Expr row = rows.start * h_.stride - (h_.before - p * h_.dilation);
-    const Expr col = cols.start * w_.stride - (w_.before - q * w_.dilation);
-    const Expr pixel = depth * size;  // of the buffer
+    const Expr tap_p = d.p.start + p, tap_q = d.q.start + q;
+    const Span rows = Inside(h_, tap_p, x_.dims[2], i), cols = Inside(w_, tap_q, x_.dims[3], j);
+    const Expr row = rows.start * h_.stride + tap_p * h_.dilation - h_.before;
+    const Expr col = cols.start * w_.stride + tap_q * w_.dilation - w_.before;
+    const Expr pixel = d.all * size;  // of the buffer
     const Expr to = ((rows.start - i.start) * j.live + (cols.start - j.start)) * pixel +
-                    (p * w_.size + q) * size;
-    const auto load = [&] {
-      k_.Load(x_, k_.At(a_, to),
-              x_.offset + n * x_.strides[0] + (g * channels_ + c.start) * x_.strides[1] +
-                  row * x_.strides[2] + col * x_.strides[3],
+                    (d.q.live * p + q) * size;
+    k_.If(sym::Lt(k_.Int(0), rows.live * cols.live), [&] {
+      k_.Load(x_, k_.At(a_, to), At(n, g, d, row, col),
               {{rows.live, x_.strides[2] * h_.stride, j.live * pixel},
                {cols.live, x_.strides[3] * w_.stride, pixel},
-               {c.live, x_.strides[1], k_.Int(taps_ * size)}});
-    };
-    if (padded())
-      k_.If(sym::Lt(k_.Int(0), rows.live * cols.live), load);
-    else
-      load();
+               {d.c.live, x_.strides[1], d.p.live * d.q.live * size}});
+    });
   }
 
   const Lowering& l_;
   KernelBuilder& k_;
   const ops::Window h_, w_;
-  View x_, y_;
+  View x_;
   Weight weight_;
-  std::optional<View> bias_;
+  Epilogue epilogue_;
+  View y_;
   const int64_t groups_, taps_;
-  int64_t channels_ = 1, out_channels_ = 1, tile_c_ = 1, tile_o_ = 1, pixels_ = 1;
+  int64_t channels_ = 1, out_channels_ = 1, tile_o_ = 1, pixels_ = 1;
+  int64_t tile_c_ = 1, tile_p_ = 1, tile_q_ = 1;  // of K
   Expr tile_rows_, tile_cols_;
-  uint32_t a_ = 0, b_ = 0, c_ = 0, bias_buffer_ = 0, out_ = 0;
-  uint32_t zero_ = 0, multiply_ = 0, add_bias_ = 0, round_ = 0;
+  uint32_t a_ = 0, b_ = 0, c_ = 0, zero_ = 0, multiply_ = 0;
 };
 
 Status Lower(const Lowering& l, std::vector<Kernel>& kernels) {
@@ -193,6 +251,6 @@ Status Lower(const Lowering& l, std::vector<Kernel>& kernels) {
 
 }  // namespace
 
-extern const NpuOp kConvNpu = {.op = &ops::kConv, .lower = Lower};
+extern const NpuOp kConvNpu = {.op = &ops::kConv, .lower = Lower, .stages = Stages::kElements};
 
 }  // namespace liveshape::npu

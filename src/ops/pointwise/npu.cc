@@ -85,12 +85,23 @@ bool HasIota(const ir::PointwiseProgram& program) {
   return false;
 }
 
+Result<ValueFunction> ValuesOf(const Lowering& l) {
+  std::vector<DType> dtypes;
+  for (const plan::Operand& input : l.step.inputs) dtypes.push_back(input.dtype);
+  return PointwiseValues(l.node->Program(), std::move(dtypes));
+}
+
+// A tile does not know where along the dims it lies.
+Result<std::optional<Stage>> StageOf(const Lowering& l) {
+  if (HasIota(l.node->Program())) return std::optional<Stage>();
+  LS_ASSIGN_OR_RETURN(ValueFunction values, ValuesOf(l));
+  return std::optional(Stage{MakeCode(l.node->Program()), std::move(values)});
+}
+
 Status Lower(const Lowering& l, std::vector<Kernel>& kernels) {
   const ir::PointwiseProgram& program = l.node->Program();
   const bool iota = HasIota(program);
-  std::vector<DType> dtypes;
-  for (const plan::Operand& input : l.step.inputs) dtypes.push_back(input.dtype);
-  LS_ASSIGN_OR_RETURN(ValueFunction values, PointwiseValues(program, std::move(dtypes)));
+  LS_ASSIGN_OR_RETURN(ValueFunction values, ValuesOf(l));
   if (l.step.inputs.size() + 1 > LS_TRACE_MAX_OPERANDS)
     return Unsupported("a chain of {} inputs: at most {} are served", l.step.inputs.size(),
                        LS_TRACE_MAX_OPERANDS - 1);
@@ -126,6 +137,6 @@ Status Lower(const Lowering& l, std::vector<Kernel>& kernels) {
 
 }  // namespace
 
-extern const NpuOp kPointwiseNpu = {.op = &ops::kPointwise, .lower = Lower};
+extern const NpuOp kPointwiseNpu = {.op = &ops::kPointwise, .lower = Lower, .stage = StageOf};
 
 }  // namespace liveshape::npu

@@ -18,6 +18,13 @@ Status Lower(const Lowering& l, std::vector<Kernel>& kernels) {
   code.per_element[VectorClass::kSimple] = 1;
   if (l.node->String("kind") == "mean") code.per_row[VectorClass::kSimple] = 1;
   code.lane_reductions = 1;
+  Code finish{.name = code.name + "_finish"};
+  finish.per_row = code.per_row;
+  finish.per_element[VectorClass::kSimple] = 1;
+  const std::string& kind = l.node->String("kind");
+  const DType x = l.step.inputs[0].dtype;
+  boxes.pieces = Pieces{.gather = Pass{code, ReduceGather(x, kind)},
+                        .finish = Pass{finish, ReduceFinish(x, l.step.outputs[0].dtype, kind)}};
   LS_ASSIGN_OR_RETURN(ValueFunction values, CpuValues(l, boxes));
   LS_RETURN_IF_ERROR(LowerBoxes(k, boxes, code, std::move(values)));
   return k.Finish(kernels);

@@ -14,6 +14,19 @@ Status Lower(const Lowering& l, std::vector<Kernel>& kernels) {
   code.per_element[VectorClass::kTranscendental] = 1;
   code.per_row[VectorClass::kDivide] = 1;
   code.lane_reductions = 2;
+  // In pieces: maximum, exponentials and sum, rescaled where the maximum grows; then exponentials once more.
+  Code gather{.name = "softmax_gather"}, apply{.name = "softmax_apply"};
+  gather.per_element[VectorClass::kSimple] = 3;
+  gather.per_element[VectorClass::kTranscendental] = 1;
+  gather.per_row[VectorClass::kTranscendental] = 1;
+  gather.lane_reductions = 2;
+  apply.per_element[VectorClass::kSimple] = 2;
+  apply.per_element[VectorClass::kTranscendental] = 1;
+  apply.per_row[VectorClass::kDivide] = 1;
+  const DType dtype = l.step.inputs[0].dtype;
+  boxes.pieces =
+      Pieces{.gather = Pass{gather, SoftmaxGather(dtype)},
+             .apply = Pass{apply, SoftmaxApply(dtype, l.node->String("all_masked") == "zero")}};
   LS_ASSIGN_OR_RETURN(ValueFunction values, CpuValues(l, boxes));
   LS_RETURN_IF_ERROR(LowerBoxes(k, boxes, code, std::move(values)));
   return k.Finish(kernels);

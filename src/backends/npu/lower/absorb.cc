@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/ops.h"
+#include "plan/late.h"
 #include "sym/axis_split.h"
 
 namespace liveshape::npu {
@@ -10,12 +11,6 @@ namespace {
 
 using plan::Operand;
 using plan::Step;
-using plan::Storage;
-
-bool Overlap(const Storage& a, const Storage& b) {
-  return a.place == plan::Place::kArena && b.place == plan::Place::kArena &&
-         a.offset < b.offset + b.capacity && b.offset < a.offset + a.capacity;
-}
 
 // Where dims cut the axis of all elements, from the inside.
 void AddBoundaries(sym::Table& table, const ir::Dims& dims, std::vector<sym::Expr>& boundaries) {
@@ -83,11 +78,8 @@ class Absorber {
     const ir::Dims& dims = graph_.type(operand.value).dims;
     if (!layout.offset.is_int(0) || !ir::IsContiguous(layout, dims)) return false;
     const Operand& source = plan_.steps[s].inputs[0];
-    for (size_t u = s + 1; u <= t; ++u)
-      for (const Operand& written : plan_.steps[u].outputs)
-        if (written.storage == source.storage ||
-            Overlap(plan_.storages[written.storage], plan_.storages[source.storage]))
-          return false;
+    const Step* const steps[] = {&plan_.steps[s], &reader};
+    if (!plan::ReadsSurvive(plan_, steps)) return false;
     std::vector<sym::Expr> boundaries;
     AddBoundaries(graph_.table(), dims, boundaries);
     AddBoundaries(graph_.table(), graph_.type(source.value).dims, boundaries);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/npu/lower/fuse.h"
 #include "backends/npu/lower/schedule.h"
 
 namespace liveshape::npu {
@@ -43,7 +44,12 @@ KernelBuilder::KernelBuilder(const Lowering& l, std::string_view suffix)
   program_->table = std::make_unique<sym::Table>();
   program_->variant = Int(0);
   kernel_.name = l.name + std::string(suffix);
-  kernel_.step = static_cast<uint32_t>(&l.step - l.plan.steps.data());
+  const plan::Step& last = l.fusion ? *l.fusion->stages.back().step : l.step;
+  kernel_.step = static_cast<uint32_t>(&last - l.plan.steps.data());
+  if (l.when) {
+    program_->body.statements.push_back({.kind = Statement::Kind::kIf, .expr = Import(l.when)});
+    block_ = &program_->body.statements.back().body;
+  }
 }
 
 Expr KernelBuilder::NewSymbol(std::string_view name, sym::Interval range) {
@@ -105,9 +111,10 @@ uint32_t KernelBuilder::AddBuffer(std::string name, std::vector<int64_t> bytes, 
   return static_cast<uint32_t>(kernel_.buffers.size() - 1);
 }
 
-uint32_t KernelBuilder::AddCode(Code code, ValueFunction value) {
+uint32_t KernelBuilder::AddCode(Code code, ValueFunction value, const plan::Step* of) {
   kernel_.codes.push_back(std::move(code));
   kernel_.values.push_back(std::move(value));
+  kernel_.value_steps.push_back(static_cast<uint32_t>((of ? of : &l_.step) - l_.plan.steps.data()));
   return static_cast<uint32_t>(kernel_.codes.size() - 1);
 }
 

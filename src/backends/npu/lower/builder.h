@@ -23,6 +23,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 
 #include "backends/npu/lower/kernel.h"
 #include "plan/locations.h"
@@ -34,6 +35,8 @@ namespace liveshape::npu {
 inline constexpr int64_t kBlockBytes = 128 << 10;
 inline constexpr int64_t kTilesWanted = 8;
 
+struct Fusion;  // lower/fuse.h
+
 // One step of the plan.
 struct Lowering {
   const ir::Graph& graph;
@@ -44,7 +47,9 @@ struct Lowering {
   const plan::Locations& locations;
   std::string name;  // of its first kernel
   std::map<size_t, const plan::Operand*> instead =
-      {};  // inputs that are read where they came from (absorb.h)
+      {};                          // inputs that are read where they came from (absorb.h)
+  const Fusion* fusion = nullptr;  // of a product: the steps that its tiles serve too
+  Expr when = {};                  // over the graph's symbols; none: it always runs
 
   bool has(size_t input) const {
     return input < step.inputs.size() && step.inputs[input].storage != plan::kNoStorage;
@@ -81,6 +86,8 @@ class KernelBuilder {
     return MakeView(instead == l_.instead.end() ? l_.step.inputs[input] : *instead->second, false);
   }
   View Out(size_t output) { return MakeView(l_.step.outputs[output], true); }
+  View In(const plan::Operand& operand) { return MakeView(operand, false); }
+  View Out(const plan::Operand& operand) { return MakeView(operand, true); }
 
   // Of all variants. The rule may read shape_args only.
   void SetVariants(uint32_t count, Expr rule);
@@ -92,7 +99,8 @@ class KernelBuilder {
                      Turn turn = Turn::kTile) {
     return AddBuffer(std::move(name), std::vector<int64_t>{bytes}, versions, turn);
   }
-  uint32_t AddCode(Code code, ValueFunction value);
+  // `of`: whose numbers the values read; none: the step's that is lowered.
+  uint32_t AddCode(Code code, ValueFunction value, const plan::Step* of = nullptr);
 
   Expr Let(std::string_view name, Expr value);
   void Loop(std::string_view name, Expr count, const std::function<void(Expr)>& body);
@@ -133,13 +141,32 @@ class KernelBuilder {
   Block* block_;
 };
 
+// What an op does to a tile of its input that lies in the scratchpad (epilogue.h). Operands of the record: the result, then
+// the node's inputs. Extents and arguments: [rows, columns] of the tile.
+struct Stage {
+  Code code;
+  ValueFunction values;
+  // It needs rows as a whole, and its other inputs are vectors along them. Else they have the dims of the tile.
+  bool whole_rows = false;
+};
+
+// Whether the tiles of an op can go through stages before they are stored.
+enum class Stages : uint8_t {
+  kNone,
+  kElements,  // tiles are boxes of the output
+  kRows,      // and their columns are its last dim, whole where that fits (product.h: LongestRow)
+};
+
 struct NpuOp {
   const ir::OpDef* op;
   // Once, at load; a refusal (dtype, attribute) is an error that says what is not served.
   Status (*lower)(const Lowering& l, std::vector<Kernel>& kernels);
+  Stages stages = Stages::kNone;
+  Result<std::optional<Stage>> (*stage)(const Lowering& l) = nullptr;  // none: it cannot be one
 };
 
 // table.cc
 std::span<const NpuOp* const> AllOps();
+const NpuOp* FindOp(const ir::OpDef& op);  // null: it has no lowering
 
 }  // namespace liveshape::npu

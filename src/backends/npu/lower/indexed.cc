@@ -9,16 +9,19 @@
 namespace liveshape::npu {
 namespace {
 
-constexpr int64_t kEntries = 4096;  // indices of a tile, at most
+constexpr int64_t kMostEntries = 4096;  // indices of a tile
 
-// Operands: addresses, then the indices. Arguments: size and stride of each indexed axis.
-ValueFunction AddressValues(std::vector<DType> dtypes, bool wrap, bool panels) {
-  return [dtypes = std::move(dtypes), wrap, panels](const ValueCall& call) -> Status {
+// Operands: addresses, then the indices. Arguments: size and stride of each indexed axis. More axes than a record has
+// arguments for are added by another one, which continues.
+constexpr size_t kAxesOfARecord = LS_TRACE_MAX_RANK / 2;
+
+ValueFunction AddressValues(std::vector<DType> dtypes, bool wrap, bool panels, bool continues) {
+  return [dtypes = std::move(dtypes), wrap, panels, continues](const ValueCall& call) -> Status {
     const int64_t n = call.record.extent[0];
     int64_t* const address = call.as<int64_t>(0);
     const size_t axes = dtypes.size();
     for (int64_t i = 0; i < n; ++i) {
-      address[i] = 0;
+      if (!continues) address[i] = 0;
       for (size_t a = 0; a < axes; ++a) {
         const int64_t size = call.record.argument[2 * a], stride = call.record.argument[2 * a + 1];
         int64_t value =
@@ -52,9 +55,6 @@ void SplitDims(IndexedMove& move) {
 Status LowerIndexed(KernelBuilder& k, const IndexedMove& move) {
   const View &x = move.x, &dense = move.dense;
   const size_t first_index = move.outer.size(), index_rank = move.indices[0].rank();
-  if (move.indices.size() > LS_TRACE_MAX_RANK / 2)
-    return Unsupported("{} indices on the NPU: at most {} are served", move.indices.size(),
-                       LS_TRACE_MAX_RANK / 2);
   if (1 + move.inner.size() > LS_TRACE_MAX_RANK ||
       index_rank + move.inner.size() > LS_TRACE_MAX_RANK)
     return Unsupported("an index of rank {} over {} inner dims on the NPU", index_rank,
@@ -65,15 +65,23 @@ Status LowerIndexed(KernelBuilder& k, const IndexedMove& move) {
   inner = k.Let("inner", inner);
 
   // Elements of a tile: a block, or one box of the inner dims where that is larger.
-  std::vector<int64_t> capacity;
-  for (int64_t c : {kBlockBytes / element, 8 * kBlockBytes / element, 32 * kBlockBytes / element})
-    if (capacity.empty() || (move.accumulate ? 6 : 2) * c * element + kEntries * 64 <=
-                                k.lowering().target.scratchpad_bytes)
-      capacity.push_back(c);
+  const int64_t scratchpad = k.lowering().target.scratchpad_bytes;
+  int64_t an_entry = 8;  // bytes
+  for (const View& view : move.indices) an_entry += 2 * view.element();
+  int64_t entries_most = kMostEntries;
+  while (entries_most > 16 && entries_most * an_entry > scratchpad / 4) entries_most /= 2;
+  const auto fits = [&](int64_t elements) {
+    return (move.accumulate ? 6 : 2) * elements * element + entries_most * an_entry <= scratchpad;
+  };
+  std::vector<int64_t> capacity = {kBlockBytes / element};
+  while (capacity[0] > 16 && !fits(capacity[0])) capacity[0] /= 2;
+  for (int64_t c : {8 * kBlockBytes / element, 32 * kBlockBytes / element})
+    if (fits(c)) capacity.push_back(c);
   const int64_t longest = k.table().Bounds(inner).hi;
   if (longest > capacity.back())
-    return ResourceExhausted("{} elements an index do not fit the scratchpad of {} bytes", longest,
-                             k.lowering().target.scratchpad_bytes);
+    return ResourceExhausted(
+        "{} elements an index do not fit the scratchpad of {} bytes, which takes {}", longest,
+        scratchpad, capacity.back());
   Expr variant = k.Int(0);
   for (size_t v = 1; v < capacity.size(); ++v)
     variant = sym::Select(sym::Lt(k.Int(capacity[v - 1]), inner), k.Int(static_cast<int64_t>(v)),
@@ -82,17 +90,22 @@ Status LowerIndexed(KernelBuilder& k, const IndexedMove& move) {
   std::vector<int64_t> bytes;
   for (int64_t c : capacity) bytes.push_back(c * element);
   const uint32_t data = k.AddBuffer("data", bytes);
-  const uint32_t address = k.AddBuffer("address", kEntries * 8, 1);
+  const uint32_t address = k.AddBuffer("address", entries_most * 8, 1);
   std::vector<uint32_t> index;
-  std::vector<DType> dtypes;
-  for (size_t i = 0; i < move.indices.size(); ++i) {
-    index.push_back(k.AddBuffer(fmt::format("index{}", i), kEntries * move.indices[i].element()));
-    dtypes.push_back(move.indices[i].dtype);
+  for (size_t i = 0; i < move.indices.size(); ++i)
+    index.push_back(
+        k.AddBuffer(fmt::format("index{}", i), entries_most * move.indices[i].element()));
+  std::vector<uint32_t> addresses;  // codes
+  for (size_t begin = 0; begin < move.indices.size(); begin += kAxesOfARecord) {
+    std::vector<DType> dtypes;
+    for (size_t i = begin; i < std::min(begin + kAxesOfARecord, move.indices.size()); ++i)
+      dtypes.push_back(move.indices[i].dtype);
+    Code code{.name = "address"};
+    // Compare twice, select, multiply and add, in 64 bits.
+    code.per_element[VectorClass::kSimple] = static_cast<float>(10 * dtypes.size());
+    addresses.push_back(
+        k.AddCode(code, AddressValues(std::move(dtypes), move.wrap, move.panels, begin > 0)));
   }
-  Code code{.name = "address"};
-  // Compare twice, select, multiply and add, in 64 bits.
-  code.per_element[VectorClass::kSimple] = static_cast<float>(10 * move.indices.size());
-  const uint32_t addresses = k.AddCode(code, AddressValues(dtypes, move.wrap, move.panels));
   uint32_t old = 0, sum = 0, add = 0;
   if (move.accumulate) {
     old = k.AddBuffer("old", bytes);
@@ -115,7 +128,7 @@ Status LowerIndexed(KernelBuilder& k, const IndexedMove& move) {
   }
 
   // Entries of a tile: what fits of the innermost dims of the indices, then of the next.
-  Expr room = k.Let("room", sym::Min(k.Int(move.accumulate ? 1 : kEntries),
+  Expr room = k.Let("room", sym::Min(k.Int(move.accumulate ? 1 : entries_most),
                                      sym::Max(k.Int(1), sym::FloorDiv(k.ByVariant(capacity),
                                                                       sym::Max(k.Int(1), inner)))));
   std::vector<Expr> tiles(index_rank);
@@ -146,9 +159,6 @@ Status LowerIndexed(KernelBuilder& k, const IndexedMove& move) {
     }
     x_box.insert(x_box.begin(), {entries, unit, inner_bytes});
     if (dense_box.empty()) dense_box.push_back({k.Int(1), k.Int(element), k.Int(element)});
-    std::vector<Place> places = {k.At(address)};
-    for (uint32_t buffer : index) places.push_back(k.At(buffer));
-
     k.Dispatch();
     for (size_t i = 0; i < move.indices.size(); ++i) {
       const View& view = move.indices[i];
@@ -164,7 +174,15 @@ Status LowerIndexed(KernelBuilder& k, const IndexedMove& move) {
     }
     if (move.scatter) k.Load(dense, k.At(data), dense_at, dense_box);
     k.BarrierLoads();
-    k.Compute(addresses, {entries}, places, arguments);
+    for (size_t r = 0; r < addresses.size(); ++r) {
+      std::vector<Place> places = {k.At(address)};
+      std::vector<Expr> numbers;
+      for (size_t i = r * kAxesOfARecord; i < index.size() && i < (r + 1) * kAxesOfARecord; ++i) {
+        places.push_back(k.At(index[i]));
+        numbers.insert(numbers.end(), {arguments[2 * i], arguments[2 * i + 1]});
+      }
+      k.Compute(addresses[r], {entries}, std::move(places), std::move(numbers));
+    }
     if (move.accumulate) {
       k.Load(x, k.At(old), x_at, x_box, k.At(address));
       k.BarrierLoads();

@@ -52,7 +52,7 @@ struct Buffer {
   Turn turn = Turn::kTile;
 };
 
-// What a code computes, over bytes of the scratchpad. `params` are the node's numbers at the live shape
+// What a code computes, over bytes of the scratchpad. `params` are its node's numbers at the live shape
 // (plan::Step::params_at).
 struct ValueCall {
   const ls_trace_compute& record;
@@ -69,13 +69,16 @@ using ValueFunction = std::function<Status(const ValueCall& call)>;
 struct Schedule;  // lower/schedule.h
 
 struct Kernel {
-  std::string name;   // "k3_linear"
-  uint32_t step = 0;  // of the plan, which it serves; a step may take several kernels
+  std::string name;  // "k3_linear"
+  // Of the plan, at whose place it runs. A step may take several kernels; a kernel may serve several steps (fuse.h), and
+  // runs at the last of them.
+  uint32_t step = 0;
   std::vector<Expr>
       shape_args;  // over the graph's symbols; their live values are what the walk is given
   std::vector<Tensor> tensors;
   std::vector<Code> codes;
   std::vector<ValueFunction> values;  // by code
+  std::vector<uint32_t> value_steps;  // by code: whose params its values read
   std::vector<Buffer> buffers;
   uint32_t variants = 1;
   std::shared_ptr<const TileProgram> program;

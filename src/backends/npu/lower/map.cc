@@ -81,7 +81,7 @@ void Map::ChooseTile(int64_t bytes_per_element) {
   int64_t widest = 1;
   for (const View& view : operands_) widest = std::max(widest, view.element());
   int64_t most = kBlockBytes / widest;
-  while (most > 64 && most * bytes_per_element > target.scratchpad_bytes) most /= 2;
+  while (most > 16 && most * bytes_per_element > target.scratchpad_bytes) most /= 2;
   elements_ = {most / 16, most / 4, most};
   if (target.forced_tile > 0) {
     elements_ = {target.forced_tile};

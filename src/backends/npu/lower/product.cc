@@ -78,35 +78,39 @@ namespace {
 
 class ProductLowering {
  public:
-  ProductLowering(const Lowering& l, KernelBuilder& k, const Product& p) : l_(l), k_(k), p_(p) {}
+  ProductLowering(const Lowering& l, KernelBuilder& k, Product p)
+      : l_(l), k_(k), p_(std::move(p)), parts_(p_.epilogue.columns().size()) {}
 
   Status Run() {
-    for (DType dtype : {p_.a.dtype, p_.c.dtype})
+    for (DType dtype : {p_.a.dtype, l_.step.outputs[0].dtype})
       if (dtype != DType::kF32 && dtype != DType::kF16 && dtype != DType::kBF16)
         return Unsupported("a product of {} on the NPU: f32, f16 and bf16 are served", Name(dtype));
     ChooseTiles();
     AddBuffers();
     AddCodes();
-    Batch(0, p_.a.offset, p_.b.view.offset, p_.c.offset);
+    Batch(p_.a.offset, p_.b.view.offset, {});
     return {};
   }
 
  private:
   bool quantised() const { return p_.b.quantised(); }
-  bool rounds() const { return p_.c.dtype != DType::kF32; }
   int64_t b_element() const { return p_.b.element(); }
 
   int64_t RawBytes(const TileSize& t) const {  // of the quantised blocks of a tile of b
     return RoundUp(t.n, kPanelRows) / kPanelRows * (RoundUp(t.k, kQuantGroup) / kQuantGroup) *
            p_.b.block_bytes();
   }
-  int64_t Bytes(const TileSize& t) const {
-    int64_t bytes = 2 * (t.m * t.k * p_.a.element() + t.k * t.n * b_element() + t.m * t.n * 4);
-    if (p_.bias) bytes += 2 * t.n * p_.bias->element();
-    if (rounds()) bytes += 2 * t.m * t.n * p_.c.element();
-    if (quantised()) bytes += 2 * RawBytes(t) - t.k * t.n * b_element();  // dequantised once a tile
-    return bytes;
+  int64_t Bytes(const TileSize& t, int64_t strip_rows) const {
+    int64_t part = 2 * (t.k * t.n * b_element() + t.m * t.n * 4);
+    if (quantised()) part += 2 * RawBytes(t) - t.k * t.n * b_element();  // dequantised once a tile
+    return 2 * t.m * t.k * p_.a.element() + static_cast<int64_t>(parts_) * part +
+           p_.epilogue.Bytes({t.m * t.n, t.n, strip_rows * t.n});
   }
+  int64_t StripRowsOf(const TileSize& t) const {
+    return StripRows(t.m,
+                     [&](int64_t rows) { return Bytes(t, rows) <= l_.target.scratchpad_bytes; });
+  }
+  int64_t Bytes(const TileSize& t) const { return Bytes(t, StripRowsOf(t)); }
 
   // Panels and groups of a packed weight are not cut.
   TileSize Aligned(TileSize t) const {
@@ -121,11 +125,13 @@ class ProductLowering {
       sizes_ = {Aligned({t, t, t})};
     } else {
       const int64_t rows = target.array_rows, cols = target.array_cols;
-      TileSize large = Aligned({8 * rows, rows, 8 * cols});
-      while (Bytes(large) > target.scratchpad_bytes && std::max(large.m, large.n) > kPanelRows)
-        (large.m >= large.n ? large.m : large.n) /= 2;
-      TileSize small = Aligned({std::min(rows, large.m), rows, 4 * cols});
-      while (Bytes(small) > target.scratchpad_bytes && small.n > kPanelRows) small.n /= 2;
+      const bool whole = p_.epilogue.whole_rows();
+      TileSize large = Aligned({8 * rows, rows, whole ? LongestRow(target, *l_.fusion) : 8 * cols});
+      while (Bytes(large) > target.scratchpad_bytes &&
+             (whole ? large.m : std::max(large.m, large.n)) > kPanelRows)
+        (whole || large.m >= large.n ? large.m : large.n) /= 2;
+      TileSize small = Aligned({std::min(rows, large.m), rows, whole ? large.n : 4 * cols});
+      while (!whole && Bytes(small) > target.scratchpad_bytes && small.n > kPanelRows) small.n /= 2;
       sizes_ = {Aligned(small), Aligned(large)};
       k_.SetVariants(2, sym::Lt(k_.Int(small.m), p_.m));
     }
@@ -137,6 +143,10 @@ class ProductLowering {
     tile_m_ = k_.Let("tile_m", by_variant(&TileSize::m));
     tile_k_ = k_.Let("tile_k", by_variant(&TileSize::k));
     tile_n_ = k_.Let("tile_n", by_variant(&TileSize::n));
+    if (!p_.epilogue.in_strips()) return;
+    std::vector<int64_t> strips;
+    for (const TileSize& t : sizes_) strips.push_back(StripRowsOf(t));
+    strip_m_ = k_.Let("strip_m", k_.ByVariant(strips));
   }
 
   void AddBuffers() {
@@ -146,26 +156,24 @@ class ProductLowering {
       return list;
     };
     a_ = k_.AddBuffer("a", bytes([&](auto& t) { return t.m * t.k * p_.a.element(); }));
-    if (quantised()) raw_ = k_.AddBuffer("b_raw", bytes([&](auto& t) { return RawBytes(t); }));
-    b_ = k_.AddBuffer("b", bytes([&](auto& t) { return t.k * t.n * b_element(); }),
-                      quantised() ? 1 : 2);
-    c_ = k_.AddBuffer("c", bytes([&](auto& t) { return t.m * t.n * 4; }), 2, Turn::kItem);
-    if (p_.bias)
-      bias_ = k_.AddBuffer("bias", bytes([&](auto& t) { return t.n * p_.bias->element(); }), 2,
-                           Turn::kItem);
-    if (rounds())
-      out_ = k_.AddBuffer("out", bytes([&](auto& t) { return t.m * t.n * p_.c.element(); }), 2,
-                          Turn::kItem);
+    for (size_t part = 0; part < parts_; ++part) {
+      const std::string number = part == 0 ? "" : fmt::format("{}", part);
+      if (quantised())
+        raw_.push_back(k_.AddBuffer("b_raw" + number, bytes([&](auto& t) { return RawBytes(t); })));
+      b_.push_back(k_.AddBuffer("b" + number,
+                                bytes([&](auto& t) { return t.k * t.n * b_element(); }),
+                                quantised() ? 1 : 2));
+      c_.push_back(k_.AddBuffer("c" + number, bytes([&](auto& t) { return t.m * t.n * 4; }), 2,
+                                Turn::kItem));
+    }
+    std::vector<Epilogue::Sizes> epilogue;
+    for (const TileSize& t : sizes_) epilogue.push_back({t.m * t.n, t.n, StripRowsOf(t) * t.n});
+    p_.epilogue.AddBuffers(epilogue);
   }
 
   void AddCodes() {
     multiply_ = k_.AddCode({.name = "matmul", .unit = Unit::kArray},
                            MultiplyValues(p_.a.dtype, quantised() ? DType::kF32 : p_.b.view.dtype));
-    Code simple{.name = "bias"};
-    simple.per_element[VectorClass::kSimple] = 1;
-    if (p_.bias) add_bias_ = k_.AddCode(simple, BiasValues(p_.bias->dtype));
-    simple.name = "round";
-    if (rounds()) round_ = k_.AddCode(simple, RoundValues(p_.c.dtype));
     if (quantised()) {
       Code code{.name = "dequantise"};
       code.per_element[VectorClass::kSimple] = 3;  // shift and mask, convert and subtract, scale
@@ -173,75 +181,125 @@ class ProductLowering {
     }
   }
 
-  void Batch(size_t dim, Expr a, Expr b, Expr c) {
-    if (dim == p_.batch.size()) return Tiles(a, b, c);
+  void Batch(Expr a, Expr b, std::vector<Expr> at) {
+    const size_t dim = at.size();
+    if (dim == p_.batch.size()) return Tiles(a, b, at);
     k_.Loop(fmt::format("batch{}", dim), p_.batch[dim], [&](Expr i) {
-      Batch(dim + 1, k_.Let("a_at", a + i * p_.a_batch[dim]),
-            k_.Let("b_at", b + i * p_.b_batch[dim]), k_.Let("c_at", c + i * p_.c_batch[dim]));
+      std::vector<Expr> inner = at;
+      inner.push_back(i);
+      Batch(k_.Let("a_at", a + i * p_.a_batch[dim]), k_.Let("b_at", b + i * p_.b_batch[dim]),
+            std::move(inner));
     });
   }
 
-  void Tiles(Expr a, Expr b, Expr c) {
+  // Of a view with the dims of c.
+  Epilogue::Box BoxOf(const View& view, const std::vector<Expr>& batch, Span m, Span n) const {
+    const size_t rank = view.rank();
+    const Expr by_m = rank > 1 ? view.strides[rank - 2] : k_.Int(0), by_n = view.strides.back();
+    Expr at = view.offset;
+    for (size_t d = 0; d < batch.size(); ++d) at = at + batch[d] * view.strides[d];
+    return {k_.Let("c_at", at) + m.start * by_m + n.start * by_n,
+            {{m.live, by_m, n.live * view.element()}, {n.live, by_n, k_.Int(view.element())}}};
+  }
+
+  void Tiles(Expr a, Expr b, const std::vector<Expr>& batch) {
     k_.Tiles("m", p_.m, tile_m_, [&](Span m) {
       k_.Tiles("n", p_.n, tile_n_, [&](Span n) {
         k_.Item();
+        const Epilogue::Tile tile = {
+            {m.live}, n, [&](const View& view) { return BoxOf(view, batch, m, n); }};
         // An empty sum is still a tile: of zeros.
         const Expr steps = k_.Let("k_count", sym::Max(k_.Int(1), sym::CeilDiv(p_.k, tile_k_)));
         k_.Loop("k", steps, [&](Expr i) {
           const Expr start = k_.Let("k_start", i * tile_k_);
           const Span k = {start, k_.Let("k_live", sym::Min(tile_k_, p_.k - start))};
-          Step(a, b, c, m, n, k, sym::Eq(i, k_.Int(0)), sym::Eq(i, steps - 1));
+          Step(a, b, m, k, tile, sym::Eq(i, k_.Int(0)), sym::Eq(i, steps - 1));
+        });
+        if (!p_.epilogue.in_strips()) return;
+        k_.Tiles("strip", m.live, strip_m_, [&](Span strip) {
+          const Span rows = {m.start + strip.start, strip.live};
+          p_.epilogue.RunStrip({{strip.live},
+                                n,
+                                [&](const View& view) { return BoxOf(view, batch, rows, n); },
+                                strip.start},
+                               Sums());
         });
       });
     });
   }
 
-  void Step(Expr a, Expr b, Expr c, Span m, Span n, Span k, Expr first, Expr last) {
+  void Step(Expr a, Expr b, Span m, Span k, const Epilogue::Tile& tile, Expr first, Expr last) {
+    const Span n = tile.columns;
+    const Expr some = sym::Lt(k_.Int(0), p_.k);
     k_.Dispatch();
-    k_.If(sym::Lt(k_.Int(0), p_.k), [&] {
+    k_.If(some, [&] {
       k_.Load(
           p_.a, k_.At(a_), a + m.start * p_.a_m + k.start * p_.a_k,
           {{m.live, p_.a_m, k.live * p_.a.element()}, {k.live, p_.a_k, k_.Int(p_.a.element())}});
-      LoadWeight(k_, p_.b, b, quantised() ? raw_ : b_, n, k);
+      for (size_t part = 0; part < parts_; ++part)
+        LoadWeight(k_, p_.b, b, quantised() ? raw_[part] : b_[part],
+                   {p_.epilogue.columns()[part] + n.start, n.live}, k);
     });
-    if (p_.bias)
-      k_.If(last, [&] {
-        k_.Load(*p_.bias, k_.At(bias_), p_.bias->offset + n.start * p_.bias->strides[0],
-                {{n.live, p_.bias->strides[0], k_.Int(p_.bias->element())}});
-      });
+    k_.If(last, [&] { p_.epilogue.LoadVectors(n); });
     k_.BarrierLoads();
-    const Expr some = sym::Lt(k_.Int(0), p_.k);
-    k_.If(some, [&] {
-      if (quantised()) k_.Compute(dequantise_, {k.live, n.live}, {k_.At(b_), k_.At(raw_)});
-      k_.Compute(multiply_, {k_.Int(1), m.live, k.live, n.live}, {k_.At(c_), k_.At(a_), k_.At(b_)},
-                 {first});
-    });
-    k_.If(sym::Not(some), [&] {  // nothing was loaded
-      k_.Compute(multiply_, {k_.Int(1), m.live, k_.Int(0), n.live}, {k_.At(c_)}, {k_.Int(1)});
-    });
-    k_.If(last, [&] {
-      if (p_.bias) k_.Compute(add_bias_, {m.live, n.live}, {k_.At(c_), k_.At(bias_)});
-      if (rounds()) k_.Compute(round_, {m.live, n.live}, {k_.At(out_), k_.At(c_)});
-      k_.Store(
-          p_.c, k_.At(rounds() ? out_ : c_), c + m.start * p_.c_m + n.start * p_.c_n,
-          {{m.live, p_.c_m, n.live * p_.c.element()}, {n.live, p_.c_n, k_.Int(p_.c.element())}});
-    });
+    const std::vector<Place> sums = Sums();
+    for (size_t part = 0; part < parts_; ++part) {
+      k_.If(some, [&] {
+        const Place weight = k_.At(b_[part]);
+        if (quantised()) k_.Compute(dequantise_, {k.live, n.live}, {weight, k_.At(raw_[part])});
+        k_.Compute(multiply_, {k_.Int(1), m.live, k.live, n.live}, {sums[part], k_.At(a_), weight},
+                   {first});
+      });
+      k_.If(sym::Not(some), [&] {  // nothing was loaded
+        k_.Compute(multiply_, {k_.Int(1), m.live, k_.Int(0), n.live}, {sums[part]}, {k_.Int(1)});
+      });
+    }
+    k_.If(last, [&] { p_.epilogue.FinishSums(tile, sums); });
     k_.BarrierTile();
+  }
+
+  std::vector<Place> Sums() const {
+    std::vector<Place> places;
+    for (uint32_t buffer : c_) places.push_back(k_.At(buffer));
+    return places;
   }
 
   const Lowering& l_;
   KernelBuilder& k_;
-  const Product& p_;
+  Product p_;
+  const size_t parts_;
   std::vector<TileSize> sizes_;  // by variant
-  Expr tile_m_, tile_k_, tile_n_;
-  uint32_t a_ = 0, b_ = 0, c_ = 0, raw_ = 0, bias_ = 0, out_ = 0;
-  uint32_t multiply_ = 0, add_bias_ = 0, round_ = 0, dequantise_ = 0;
+  Expr tile_m_, tile_k_, tile_n_, strip_m_;
+  uint32_t a_ = 0;
+  std::vector<uint32_t> b_, c_, raw_;  // by part
+  uint32_t multiply_ = 0, dequantise_ = 0;
 };
 
 }  // namespace
 
-Status LowerProduct(const Lowering& l, KernelBuilder& k, const Product& product) {
-  return ProductLowering(l, k, product).Run();
+Status LowerProduct(const Lowering& l, KernelBuilder& k, Product product) {
+  return ProductLowering(l, k, std::move(product)).Run();
+}
+
+int64_t LongestRow(const Target& target, const Fusion& fusion) {
+  if (target.forced_tile > 0) return target.forced_tile;
+  // What a column takes of the scratchpad: two versions of b, of c and of c rounded; and what strips take of it.
+  const int64_t rows = target.array_rows, parts = static_cast<int64_t>(fusion.columns.size());
+  const int64_t column = parts * 2 * (rows * 4 + rows * 4 + rows * 2);
+  int64_t longest = 8 * target.array_cols, strips = 0, vectors = 0;
+  for (const FusedStage& stage : fusion.stages) {
+    strips += static_cast<int64_t>(SizeOf(stage.step->outputs[0].dtype));
+    for (size_t i = 0; i < stage.part.size(); ++i)
+      if (stage.part[i] == kNotATile && stage.step->inputs[i].storage != plan::kNoStorage)
+        (stage.stage.whole_rows ? vectors : strips) +=
+            static_cast<int64_t>(SizeOf(stage.step->inputs[i].dtype));
+  }
+  const auto bytes = [&](int64_t n) {
+    return n * (column + 2 * vectors) + 8 * rows * rows +
+           2 * strips * n * std::max<int64_t>(1, rows / 32);
+  };
+  while (longest > kPanelRows && bytes(longest) > target.scratchpad_bytes) longest /= 2;
+  return longest;
 }
 
 }  // namespace liveshape::npu

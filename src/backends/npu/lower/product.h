@@ -4,13 +4,14 @@
 //   item: one tile of c
 //     for k in steps:   load a [m, k], load b [k, n], barrier, array: c (+)= a * b, barrier
 //     the last step:    vector: bias, rounding to c's dtype; store c
+//     or, of stages that were fused behind it, strip by strip:   load what they read, barrier, vector, store (epilogue.h)
 //
 // b is the stationary operand of the arrays, rows of a are streamed. K advances by the rows of one array, so that the
 // first product begins after the least load; M and N are as large as fits twice, since what is loaded falls with
 // 1/m + 1/n.
 #pragma once
 
-#include "backends/npu/lower/builder.h"
+#include "backends/npu/lower/epilogue.h"
 
 namespace liveshape::npu {
 
@@ -38,16 +39,21 @@ Weight WeightOf(const Lowering& l, KernelBuilder& k, size_t input);  // a matrix
 void LoadWeight(KernelBuilder& k, const Weight& weight, Expr at, uint32_t buffer, Span n,
                 Span k_span);
 
+// Of c the last dim is n, the one before it m, the others are batches.
 struct Product {
-  View a, c;
+  View a;
+  Epilogue epilogue;  // has c
   Weight b;
-  std::vector<Expr> batch = {};                                // extents
-  std::vector<Expr> a_batch = {}, b_batch = {}, c_batch = {};  // strides, bytes
-  Expr m = {}, k = {}, n = {};
-  Expr a_m = {}, a_k = {}, c_m = {}, c_n = {};  // strides, bytes
-  std::optional<View> bias = {};                // [n]
+  std::vector<Expr> batch = {};                  // extents
+  std::vector<Expr> a_batch = {}, b_batch = {};  // strides, bytes
+  Expr m = {}, k = {}, n = {};                   // n: of one part
+  Expr a_m = {}, a_k = {};                       // strides, bytes
 };
 
-Status LowerProduct(const Lowering& l, KernelBuilder& k, const Product& product);
+Status LowerProduct(const Lowering& l, KernelBuilder& k, Product product);
+
+// The most columns of which a tile holds rows as a whole: those of the largest tile, if it can have as many rows as the
+// array.
+int64_t LongestRow(const Target& target, const Fusion& fusion);
 
 }  // namespace liveshape::npu

@@ -1,5 +1,6 @@
 #include "backends/npu/values/executor.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/observe.h"
@@ -57,7 +58,18 @@ void MoveBox(const ls_trace_dma& dma, uint32_t d, const std::byte* from, std::by
   }
 }
 
+bool Scatters(const Block& block) {
+  return std::any_of(block.statements.begin(), block.statements.end(),
+                     [](const Statement& statement) {
+                       return (statement.kind == Statement::Kind::kDma && statement.dma.store &&
+                               statement.dma.index) ||
+                              Scatters(statement.body);
+                     });
+}
+
 }  // namespace
+
+bool Scatters(const Kernel& kernel) { return Scatters(kernel.program->body); }
 
 Executor::Executor(int64_t scratchpad_bytes)
     : scratchpad_(static_cast<size_t>(scratchpad_bytes + kAlignment * kMaxBuffers * kMaxVersions)),
@@ -67,13 +79,22 @@ Executor::Executor(int64_t scratchpad_bytes)
 
 Status Executor::Run(const Kernel& kernel, Walker& walker, std::span<const int64_t> shape_args,
                      std::span<const std::span<std::byte>> tensors,
-                     std::span<const int64_t> params) {
+                     std::span<const std::span<const int64_t>> params) {
   const ls_trace_sink sink = Begin(kernel, tensors, params);
   return End(walker.Walk(shape_args, sink));
 }
 
+Status Executor::Rehearse(const Kernel& kernel, Walker& walker, std::span<const int64_t> shape_args,
+                          std::span<const std::span<std::byte>> tensors,
+                          std::span<const std::span<const int64_t>> params) {
+  stores_ = false;
+  Status status = Run(kernel, walker, shape_args, tensors, params);
+  stores_ = true;
+  return status;
+}
+
 ls_trace_sink Executor::Begin(const Kernel& kernel, std::span<const std::span<std::byte>> tensors,
-                              std::span<const int64_t> params) {
+                              std::span<const std::span<const int64_t>> params) {
   LS_CHECK(kernel.buffers.size() <= kMaxBuffers);
   kernel_ = &kernel;
   tensors_ = tensors;
@@ -197,6 +218,7 @@ int Executor::Move(const ls_trace_dma& record) {
                            kernel_->tensors[record.tensor].name, tensor.size()));
   }
   std::byte* const memory = tensor.data() + record.offset;
+  if (record.store && !stores_) return 0;
   if (record.store)
     MoveBox(record, 0, buffer, memory, record.buffer_stride, record.stride, index);
   else
@@ -212,7 +234,7 @@ int Executor::OnCompute(const ls_trace_compute& record) {
       return Fail(Internal("tile {} of `{}`: operand {} of `{}` lies outside its buffer", tile_,
                            kernel_->name, i, kernel_->codes[record.code].name));
     }
-  Status status = kernel_->values[record.code]({record, operands, params_});
+  Status status = kernel_->values[record.code]({record, operands, params_[record.code]});
   return status.ok() ? 0 : Fail(std::move(status));
 }
 

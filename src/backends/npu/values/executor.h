@@ -10,17 +10,28 @@
 
 namespace liveshape::npu {
 
+// Does a store of the kernel go where indices say?
+bool Scatters(const Kernel& kernel);
+
 class Executor {
  public:
   explicit Executor(int64_t scratchpad_bytes);
 
   // tensors[i] are the bytes of tensor i of the kernel: a box that leaves them (an index out of range) fails the run.
+  // params[i] are what the values of code i read (Kernel::value_steps).
   Status Run(const Kernel& kernel, Walker& walker, std::span<const int64_t> shape_args,
-             std::span<const std::span<std::byte>> tensors, std::span<const int64_t> params);
+             std::span<const std::span<std::byte>> tensors,
+             std::span<const std::span<const int64_t>> params);
+
+  // The same but for its stores: whether it would fail. A kernel that scatters into a state is rehearsed first, so that an
+  // index out of range, found tiles after the first store, leaves the state as it was (X2).
+  Status Rehearse(const Kernel& kernel, Walker& walker, std::span<const int64_t> shape_args,
+                  std::span<const std::span<std::byte>> tensors,
+                  std::span<const std::span<const int64_t>> params);
 
   // The records of any walk of `kernel` (a producer library's too), as Run feeds them.
   ls_trace_sink Begin(const Kernel& kernel, std::span<const std::span<std::byte>> tensors,
-                      std::span<const int64_t> params);
+                      std::span<const std::span<const int64_t>> params);
   Status End(int walked);
 
  private:
@@ -41,9 +52,10 @@ class Executor {
   std::vector<int64_t> first_byte_;  // by buffer, of version 0
   const Kernel* kernel_ = nullptr;
   std::span<const std::span<std::byte>> tensors_;
-  std::span<const int64_t> params_;
+  std::span<const std::span<const int64_t>> params_;
   uint32_t variant_ = 0;
   int64_t tile_ = -1, item_ = -1;
+  bool stores_ = true;
   Status status_;
 };
 

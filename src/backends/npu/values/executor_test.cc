@@ -57,7 +57,8 @@ class ExecutorTest : public ::testing::Test {
     Executor executor(1 << 16);
     Walker walker(kernels[0]);
     const int64_t args[] = {n};
-    return executor.Run(kernels[0], walker, args, tensors, {});
+    const std::span<const int64_t> no_params[1] = {};
+    return executor.Run(kernels[0], walker, args, tensors, no_params);
   }
 };
 

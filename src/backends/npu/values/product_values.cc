@@ -4,16 +4,16 @@
 #include <cstring>
 
 #include "backends/npu/values/element.h"
+#include "backends/npu/values/multiply.h"
 #include "ops/linear/quantised.h"
 
 namespace liveshape::npu {
 namespace {
 
-// c[m, :] += a[m, k] * b[k, :], k ascending: the sum of an element does not depend on the tile's other extents.
+// As MultiplyAdd, of halves.
 template <typename A, typename B>
 void Multiply(const ls_trace_compute& record, float* c, const A& a, const B& b) {
   const int64_t m = record.extent[1], k = record.extent[2], n = record.extent[3];
-  if (record.argument[0] != 0) std::fill_n(c, m * n, 0.0f);
   for (int64_t i = 0; i < m; ++i) {
     float* const __restrict row = c + i * n;
     for (int64_t j = 0; j < k; ++j) {
@@ -27,13 +27,19 @@ void Multiply(const ls_trace_compute& record, float* c, const A& a, const B& b) 
 
 ValueFunction MultiplyValues(DType a, DType b) {
   return [a, b](const ValueCall& call) {
+    const int64_t* const extent = call.record.extent;
+    float* const c = call.as<float>(0);
+    if (call.record.argument[0] != 0) std::fill_n(c, extent[1] * extent[3], 0.0f);
     const auto left = [&](int64_t i) { return LoadFloat(a, call.operand[1], i); };
-    if (b == DType::kF32) {
+    if (extent[2] == 0) {
+      return Status();  // nothing was loaded
+    } else if (a == DType::kF32 && b == DType::kF32) {
+      MultiplyAdd({c, call.as<float>(1), call.as<float>(2), extent[1], extent[2], extent[3]});
+    } else if (b == DType::kF32) {
       const float* const right = call.as<float>(2);
-      Multiply(call.record, call.as<float>(0), left, [right](int64_t i) { return right[i]; });
+      Multiply(call.record, c, left, [right](int64_t i) { return right[i]; });
     } else {
-      Multiply(call.record, call.as<float>(0), left,
-               [&](int64_t i) { return LoadFloat(b, call.operand[2], i); });
+      Multiply(call.record, c, left, [&](int64_t i) { return LoadFloat(b, call.operand[2], i); });
     }
     return Status();
   };
