@@ -15,6 +15,7 @@ struct CompileOptions {
   std::vector<std::string> externals;              // names or globs of constants
   std::string quant;                               // "q8", "q4", or empty
   std::optional<uint64_t> random_weights;          // a seed
+  bool no_weights = false;
   bool json = false;
 };
 int RunCompile(const CompileOptions& options);

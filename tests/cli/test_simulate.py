@@ -142,6 +142,21 @@ def test_values_come_from_the_same_tiles(gemm):
     assert abs(output["sum"] - output["cpu_sum"]) < 1e-2
 
 
+def test_timing_needs_no_weights(tmp_path):
+    model = torch.nn.Sequential(torch.nn.Linear(64, 200), torch.nn.GELU(), torch.nn.Linear(200, 64))
+    shapes = ({0: Dim("S", min=1, max=512)},)
+    whole = compiled(tmp_path, "whole", model.eval(), (torch.randn(5, 64),), shapes)
+    bare = tmp_path / "bare.live"
+    program = torch.export.export(model.eval(), (torch.randn(5, 64),), dynamic_shapes=shapes)
+    save(program, tmp_path / "bare.pt2", shapes, weights=False)
+    cli("compile", tmp_path / "bare.pt2", "-o", bare, "--no-weights")
+    assert bare.stat().st_size < whole.stat().st_size / 10
+    sweep = ["--sweep", "S=1,100,512"]
+    assert simulate(bare, *sweep)["runs"] == simulate(whole, *sweep)["runs"]
+    refused = cli("run", bare, "--input", f"0={tmp_path / 'x.npy'}", code=2).stderr
+    assert "0.weight" in refused and "not given" in refused
+
+
 def test_bad_input(add, tmp_path):
     bad = tmp_path / "bad.yaml"
     bad.write_text(EDGE.read_text().replace("lanes: 32", "lanes: 0"))
