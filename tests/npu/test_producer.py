@@ -1,7 +1,7 @@
 """A trace producer library emits the records of the in-process walk, byte for byte (N1, N2).
 
 One library of all kernels of these cases, which between them use every op that has a tile lowering.
-`LIVESHAPE_CASES=all pytest tests/npu/test_producer.py` compares every case that there is (a minute).
+`LIVESHAPE_CASES=all pytest tests/npu/test_producer.py` compares every case there is (a minute).
 """
 
 import os
