@@ -33,6 +33,7 @@ FITTED = {
     "weight_rows_per_cycle": (1, 2),
     "weight_buffers": (1, 2),
     "setup_cycles": (20, 64, 128),
+    "divide: {interval": (1, 3, 5),
 }
 SYMBOLS = {"gemm": "MKN", "layernorm": "R", "softmax": "RC"}
 
@@ -131,7 +132,7 @@ def show(table, cycles):
 
 def variant(text, setting):
     for key, value in setting.items():
-        text, count = re.subn(rf"^( *{key}): \d+$", rf"\1: {value}", text, flags=re.M)
+        text, count = re.subn(rf"^( *{re.escape(key)}): \d+", rf"\1: {value}", text, flags=re.M)
         assert count == 1, key
     return text
 

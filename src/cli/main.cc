@@ -258,6 +258,8 @@ void Define(CLI::App& app, AllOptions& o) {
                      "Show what each distinct tile costs, and why");
   simulate->add_option("--perfetto", o.simulate.perfetto,
                        "Write a trace of every unit to this file");
+  simulate->add_option("--html", o.simulate.html,
+                       "Write a page to read: cycles as a curve, utilisation, stalls, roofline");
   simulate->add_option("--attributes", o.simulate.attributes,
                        "A folder: sizes and addresses pass through one file a kernel there");
   AddJson(simulate, o.simulate.json);

@@ -66,10 +66,10 @@ struct BenchOptions {
 int RunBench(const BenchOptions& options);
 
 struct SimulateOptions {
-  std::string model, machine, perfetto, attributes;  // attributes: a folder for them
-  std::vector<std::string> sweeps, ints, constants;  // as bench's; the last two for --values
-  std::string producer = "inprocess";                // or so
-  int64_t tile = 0;                                  // 0: chosen by the live shape
+  std::string model, machine, perfetto, html, attributes;  // attributes: a folder for them
+  std::vector<std::string> sweeps, ints, constants;        // as bench's; the last two for --values
+  std::string producer = "inprocess";                      // or so
+  int64_t tile = 0;                                        // 0: chosen by the live shape
   bool values = false, explain = false, json = false;
 };
 int RunSimulate(const SimulateOptions& options);

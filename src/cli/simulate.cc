@@ -9,8 +9,11 @@
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <set>
 
+#include "backends/npu/report/html.h"
 #include "backends/npu/report/roofline.h"
+#include "base/memory.h"
 #include "cli/load.h"
 
 namespace liveshape::cli {
@@ -41,18 +44,6 @@ class Progress {
   bool terminal_ = isatty(STDERR_FILENO) != 0, shown_ = false;
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
-
-struct Use { double arrays, lanes, dma, dram, noc; };
-
-Use UseOf(const npu::Machine& machine, const npu::Account& a) {
-  const double cycles = std::max<double>(1, static_cast<double>(a.cycles));
-  const double all = cycles * static_cast<double>(machine.cores);
-  return {static_cast<double>(a.array_busy) / all, static_cast<double>(a.vector_busy) / all,
-          a.dma_busy / all,
-          static_cast<double>(a.burst_bytes) / (machine.PeakBytesPerCycle() * cycles),
-          static_cast<double>(a.noc_bytes) /
-              (static_cast<double>(machine.noc.port_bytes_per_cycle) * all)};
-}
 
 // Outputs of the same tile programs, on random inputs, beside what the CPU gives on them.
 struct Values {
@@ -120,7 +111,7 @@ void WriteRun(JsonWriter& json, const npu::Machine& machine, const NpuRun& run,
     json.Field("items", a.items);
     json.Field("microseconds",
                static_cast<double>(a.cycles) / static_cast<double>(machine.frequency_mhz));
-    const Use use = UseOf(machine, a);
+    const npu::Utilisation use = npu::UtilisationOf(machine, a);
     json.Key("utilisation").Object([&] {
       json.Field("arrays", use.arrays).Field("lanes", use.lanes).Field("dma", use.dma);
       json.Field("dram", use.dram).Field("noc", use.noc);
@@ -151,6 +142,12 @@ void WriteRun(JsonWriter& json, const npu::Machine& machine, const NpuRun& run,
           json.Field("name", kernel.name).Field("cycles", kernel.account.cycles);
           json.Field("tiles", kernel.account.tiles).Field("records", kernel.account.records);
           json.Field("samples", kernel.samples).Field("scratchpad_bytes", kernel.scratchpad_bytes);
+          json.Field("arrays_busy", kernel.account.array_busy);
+          json.Field("lanes_busy", kernel.account.vector_busy);
+          json.Key("idle_cycles").Object([&] {
+            WriteStalls(json, "arrays", kernel.account.array_idle);
+            WriteStalls(json, "lanes", kernel.account.vector_idle);
+          });
         });
     });
     if (values.empty()) return;
@@ -184,6 +181,35 @@ std::string MainStall(const npu::Account& a) {
       a.cycles == 0 ? 0.0 : 100.0 * static_cast<double>(*most) / static_cast<double>(a.cycles));
 }
 
+// The size that the runs differ in; their number where they differ in several.
+void PlaceOnAxis(std::span<const NpuRun> runs, std::string& axis, std::span<npu::HtmlRun> on_axis) {
+  std::set<size_t> varying;
+  for (const NpuRun& run : runs)
+    for (size_t i = 0; i < run.shape.size(); ++i)
+      if (run.shape[i].second != runs[0].shape[i].second) varying.insert(i);
+  axis = varying.size() == 1 ? runs[0].shape[*varying.begin()].first : "run";
+  for (size_t r = 0; r < runs.size(); ++r)
+    on_axis[r].size = static_cast<double>(
+        varying.size() == 1 ? runs[r].shape[*varying.begin()].second : static_cast<int64_t>(r + 1));
+}
+
+Status WriteHtml(const SimulateOptions& options, const npu::Machine& machine, std::string note,
+                 std::span<NpuRun> runs) {
+  npu::HtmlTitle title = {options.model, "", std::move(note)};
+  std::vector<npu::HtmlRun> pages(runs.size());
+  PlaceOnAxis(runs, title.axis, pages);
+  for (size_t r = 0; r < runs.size(); ++r) {
+    pages[r].shape = ToString(runs[r].shape);
+    pages[r].total = runs[r].total;
+    pages[r].kernels = std::move(runs[r].kernels);
+  }
+  const std::string html = npu::HtmlReport(machine, title, pages);
+  AtomicFile file;
+  LS_RETURN_IF_ERROR(file.Create(options.html));
+  LS_RETURN_IF_ERROR(file.Write(std::as_bytes(std::span(html))));
+  return file.Commit();
+}
+
 Status Simulate(const SimulateOptions& options) {
   LS_ASSIGN_OR_RETURN(const NpuProgram program, NpuProgram::Load(options));
   const npu::Machine& machine = program.machine();
@@ -199,6 +225,7 @@ Status Simulate(const SimulateOptions& options) {
     LS_ASSIGN_OR_RETURN(trace, npu::PerfettoTrace::Create(options.perfetto, machine));
   }
   JsonWriter runs;
+  std::vector<NpuRun> kept;  // for the page
   Table table({"live shape", "cycles", "µs", "tiles", "records", "arrays", "lanes", "DRAM", "MB",
                "limit", "of roofline", "main stall"});
   std::string values_text;
@@ -221,7 +248,7 @@ Status Simulate(const SimulateOptions& options) {
       WriteRun(runs, machine, *run, *values);
       if (options.explain && !options.json) Explain(*run);
       const npu::Account& a = run->total;
-      const Use use = UseOf(machine, a);
+      const npu::Utilisation use = npu::UtilisationOf(machine, a);
       const npu::Roofline roofline = npu::Place(machine, a);
       const auto percent = [](double x) { return fmt::format("{:.1f} %", 100 * x); };
       table.Add({ToString(run->shape), fmt::format("{}", a.cycles),
@@ -236,10 +263,14 @@ Status Simulate(const SimulateOptions& options) {
             fmt::format("{}: {} sums to {:.9g}, on the CPU {:.9g}; largest difference {:.3g}\n",
                         ToString(run->shape), output.name, output.sum, output.cpu_sum,
                         output.largest_difference);
+      if (!options.html.empty()) kept.push_back(*std::move(run));
     }
   });
   LS_RETURN_IF_ERROR(failed);
   if (trace) LS_RETURN_IF_ERROR(trace->Close());
+  if (!options.html.empty())
+    LS_RETURN_IF_ERROR(WriteHtml(
+        options, machine, at_bound && !points[0].empty() ? "Every size at its bound." : "", kept));
   const char* shape = !at_bound ? "sweep" : points[0].empty() ? "static" : "bound";
   if (options.json) {
     JsonWriter json;

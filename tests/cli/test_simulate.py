@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -140,6 +141,64 @@ def test_values_come_from_the_same_tiles(gemm):
     (output,) = simulate(gemm, "--sweep", "M=37,K=129,N=65", "--values")["runs"][0]["outputs"]
     assert output["largest_difference"] < 1e-3
     assert abs(output["sum"] - output["cpu_sum"]) < 1e-2
+
+
+class Page(HTMLParser):
+    """Tables as lists of rows of text, and what a browser would fetch or run."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tables, self.foreign, self.curves, self.open_tags = [], [], 0, []
+        self.feed(text)
+        assert not self.open_tags
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in ("meta", "path"):
+            self.open_tags.append(tag)
+        self.curves += tag == "svg"
+        self.foreign += [v for k, v in attrs if k in ("src", "href")] + [tag] * (tag == "script")
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append([])
+        elif tag in ("td", "th"):
+            self.tables[-1][-1].append("")
+
+    def handle_endtag(self, tag):
+        if tag not in ("meta", "path"):
+            assert self.open_tags.pop() == tag
+
+    def handle_data(self, data):
+        if self.open_tags and self.open_tags[-1] in ("td", "th"):
+            self.tables[-1][-1][-1] += data
+
+
+def test_a_page_tells_what_the_json_tells(gemm, tmp_path):
+    html = tmp_path / "report.html"
+    runs = simulate(
+        gemm, "--sweep", "M=1,40,300", "--sweep", "K=96", "--sweep", "N=200", "--html", html
+    )["runs"]
+    page = Page(html.read_text())
+    assert not page.foreign and page.curves == 1 + len(runs)
+    summary, *kernels = page.tables
+    head, *rows = summary
+    at = {name: i for i, name in enumerate(head)}
+    for row, run in zip(rows, runs, strict=True):
+        assert row[at["live shape"]] == " ".join(f"{k}={v}" for k, v in run["shape"].items())
+        assert [int(row[at[name]]) for name in ("cycles", "tiles", "records")] == [
+            run["cycles"],
+            run["tiles"],
+            run["records"],
+        ]
+        assert row[at["arrays"]] == f"{100 * run['utilisation']['arrays']:.1f} %"
+        assert row[at["limit"]] == run["roofline"]["limit"]
+    for (head, *rows), run in zip(kernels, runs, strict=True):
+        for row, kernel in zip(rows, run["kernels"], strict=True):
+            told = dict(zip(head, row, strict=True))
+            assert (told["kernel"], int(told["cycles"])) == (kernel["name"], kernel["cycles"])
+            assert int(told["busy"]) == kernel["arrays_busy"]
+            for reason, cycles in kernel["idle_cycles"]["arrays"].items():
+                assert int(told[reason]) == cycles
 
 
 def test_timing_needs_no_weights(tmp_path):
