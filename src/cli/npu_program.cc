@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 
 #include "backends/npu/machine/reader.h"
 #include "backends/npu/producer/source.h"
+#include "base/memory.h"
 #include "cli/load.h"
 #include "cli/simulate.h"
 
@@ -72,6 +72,11 @@ Result<std::vector<int64_t>> NpuProgram::Values(const Point& point) const {
               kernel.name, SymbolName(artifact_->symbols()[i]), info.lo, info.hi,
               SymbolName(artifact_->symbols()[i]));
   }
+  // The checks of a bind: ranges, guards, capacities.
+  std::vector<int64_t> block(plan_.program.block_size());
+  plan_.program.SetSymbols(values, block);
+  for (sym::Stage stage = 0; stage < plan_.program.stage_count(); ++stage)
+    LS_RETURN_IF_ERROR(plan_.program.Run(stage, block));
   return values;
 }
 
@@ -83,14 +88,13 @@ Result<npu::KernelAttributes> NpuProgram::ThroughFile(const npu::KernelAttribute
   const std::filesystem::path folder = std::filesystem::path(attributes_) / shape;
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  const std::string path = folder / (attributes.kernel + ".yaml");
-  {
-    std::ofstream file(path + ".partial");
-    file << npu::ToYaml(attributes);
-    if (error || !file.good()) return InvalidArgument("cannot write `{}`", path);
-  }
-  std::filesystem::rename(path + ".partial", path, error);
-  if (error) return InvalidArgument("cannot write `{}`: {}", path, error.message());
+  if (error)
+    return InvalidArgument("cannot make the folder `{}`: {}", folder.string(), error.message());
+  const std::string path = folder / (attributes.kernel + ".yaml"), yaml = npu::ToYaml(attributes);
+  AtomicFile file;
+  LS_RETURN_IF_ERROR(file.Create(path));
+  LS_RETURN_IF_ERROR(file.Write(std::as_bytes(std::span(yaml))));
+  LS_RETURN_IF_ERROR(file.Commit());
   return npu::ReadAttributesFile(path);
 }
 

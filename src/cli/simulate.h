@@ -16,11 +16,30 @@
 
 namespace liveshape::cli {
 
+// An output of the tile programs beside what the CPU gives on the same inputs.
+struct OutputValues {
+  std::string name;
+  std::vector<int64_t> dims;
+  double sum = 0, cpu_sum = 0, largest_difference = 0;
+};
+
 struct NpuRun {
   Point shape;
   npu::Account total;
   std::vector<npu::KernelReport> kernels;
+  std::vector<OutputValues> outputs = {};  // with --values
 };
+
+// What there is to tell at the end; simulate_report.cc tells it.
+struct SimulatedSweep {
+  const SimulateOptions& options;
+  const npu::Machine& machine;
+  const char* shapes = "sweep";  // or "static", or "bound"
+  std::vector<NpuRun> runs = {};
+};
+std::string ToJson(const SimulatedSweep& sweep);
+std::string ToText(const SimulatedSweep& sweep);
+Status WriteHtml(const SimulatedSweep& sweep);  // to options.html
 
 class NpuProgram {
  public:

@@ -216,6 +216,17 @@ def test_timing_needs_no_weights(tmp_path):
     assert "0.weight" in refused and "not given" in refused
 
 
+def test_an_op_without_a_lowering_is_refused_by_name(tmp_path):
+    class Nonzero(torch.nn.Module):
+        def forward(self, x):
+            return x.nonzero()
+
+    shapes = ({0: Dim("N", min=1, max=64)},)
+    model = compiled(tmp_path, "nonzero", Nonzero(), (torch.randn(8),), shapes)
+    message = cli("simulate", model, "--machine", TPU, code=2).stderr
+    assert "no tile lowering for `nonzero`" in message
+
+
 def test_bad_input(add, tmp_path):
     bad = tmp_path / "bad.yaml"
     bad.write_text(EDGE.read_text().replace("lanes: 32", "lanes: 0"))
@@ -225,6 +236,23 @@ def test_bad_input(add, tmp_path):
     assert (
         "no symbol `Q`" in cli("simulate", add, "--machine", TPU, "--sweep", "Q=1", code=2).stderr
     )
+    beyond = cli("simulate", add, "--machine", TPU, "--sweep", "N=5000", code=2).stderr
+    assert "symbol `N` would be 5000, above its bound 4096" in beyond
+    bad.write_text(EDGE.read_text().replace("  lanes: 32", "  lanes: 32\n  lames: 3"))
+    unknown = cli("simulate", add, "--machine", bad, code=2).stderr
+    assert "bad.yaml:22:3: unknown key `lames` in vector: there are lanes, simple" in unknown
+    for text, why in [
+        ("a: &a [*a]", "unknown key `a`"),
+        ("", "no document"),
+        ("[" * 9999, "not YAML"),
+    ]:
+        bad.write_text(text)
+        assert why in cli("simulate", add, "--machine", bad, code=2).stderr
     assert "--tile -1" in cli("simulate", add, "--machine", TPU, "--tile", "-1", code=2).stderr
+    arguments = [CLI, "simulate", add, "--machine", TPU, "--producer", "so"]
+    none = subprocess.run(arguments, env={"PATH": ""}, capture_output=True, text=True)
+    assert none.returncode == 2 and "no C++ compiler (c++, g++ or clang++)" in none.stderr
+    page = cli("simulate", add, "--machine", TPU, "--html", tmp_path / "no" / "page", code=2)
+    assert "page" in page.stderr
     large = cli("simulate", add, "--machine", EDGE, "--tile", 1000000, code=2).stderr
     assert "524288" in large

@@ -69,7 +69,7 @@ std::string RunTable(const Machine& machine, std::span<const HtmlRun> runs) {
   for (const HtmlRun& run : runs) {
     const Account& a = run.total;
     const Utilisation use = UtilisationOf(machine, a);
-    const Roofline roofline = Place(machine, a);
+    const Roofline roofline = RooflineOf(machine, a);
     table += Row({EscapeHtml(run.shape), fmt::format("{}", a.cycles),
                   fmt::format("{:.1f}", static_cast<double>(a.cycles) /
                                             static_cast<double>(machine.frequency_mhz)),
@@ -92,7 +92,7 @@ std::string Curve(const Machine& machine, const std::string& axis, std::span<con
     const auto cycles = static_cast<double>(run->total.cycles);
     taken.points.push_back(
         {run->size, cycles, fmt::format("{}: {} cycles", run->shape, run->total.cycles)});
-    least.points.push_back({run->size, Place(machine, run->total).Cycles(), ""});
+    least.points.push_back({run->size, RooflineOf(machine, run->total).Cycles(), ""});
   }
   plot.series = {std::move(taken), std::move(least)};
   return "<h2>Cycles</h2>\n" + ToSvg(plot);
@@ -103,7 +103,7 @@ std::string RooflinePlot(const Machine& machine, std::span<const KernelReport* c
   double least = 1, most = 1;
   for (const KernelReport* kernel : kernels) {
     const Account& a = kernel->account;
-    const double intensity = Place(machine, a).intensity;
+    const double intensity = RooflineOf(machine, a).intensity;
     if (intensity <= 0 || a.cycles == 0) continue;
     dots.points.push_back({intensity, Work(a) / static_cast<double>(a.cycles),
                            fmt::format("{}: {} cycles", kernel->name, a.cycles)});

@@ -25,7 +25,7 @@ double Roofline::Share(const Account& account) const {
   return account.cycles == 0 ? 0 : Cycles() / static_cast<double>(account.cycles);
 }
 
-Roofline Place(const Machine& machine, const Account& account) {
+Roofline RooflineOf(const Machine& machine, const Account& account) {
   Roofline r;
   const auto bytes = static_cast<double>(account.loaded_bytes + account.stored_bytes);
   const auto macs = static_cast<double>(account.macs);

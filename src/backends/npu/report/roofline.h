@@ -2,7 +2,7 @@
 // would take at peak, and which of them is the limit.
 //
 //   UtilisationOf(machine, account).arrays;        // 0.35
-//   Roofline roofline = Place(machine, account);
+//   Roofline roofline = RooflineOf(machine, account);
 //   roofline.limit;             // Limit::kMemory
 //   roofline.Share(account);    // 0.91: the limit's cycles of the cycles taken
 #pragma once
@@ -30,6 +30,6 @@ struct Roofline {
   double Share(const Account& account) const;
 };
 
-Roofline Place(const Machine& machine, const Account& account);
+Roofline RooflineOf(const Machine& machine, const Account& account);
 
 }  // namespace liveshape::npu

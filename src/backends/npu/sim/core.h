@@ -5,7 +5,8 @@
 // it, a write for the reads and writes before it. Loads of one tile into one version fill parts of it and do not wait
 // for each other; sums of the array into one version follow each other without a gap. So a load of the next tile
 // waits until its version is free, and enters the DMA queue before the store of the tile that computes. A record only
-// ever waits for earlier ones, so the order of the trace is one in which all can be done.
+// ever waits for earlier ones, so the order of the trace is one in which all can be done: that nothing moves any more
+// would be a fault of the simulator, which DescribeWaits then shows.
 #pragma once
 
 #include <array>
@@ -61,6 +62,7 @@ class Core {
   void set_observer(const Observer* observer) { observer_ = observer; }
 
  private:
+  friend struct CorePeer;  // of tests, which make such a fault
   struct Reference { uint32_t slot, generation; };
   struct Version { std::vector<Reference> writers, readers; };
   struct Tile {

@@ -72,6 +72,7 @@ class Simulator {
   int64_t cycles() const { return end_; }
 
  private:
+  friend struct CorePeer;  // see core.h
   int OnDispatch(const ls_trace_dispatch& record);
   int OnDma(const ls_trace_dma& record);
   int OnCompute(const ls_trace_compute& record);
