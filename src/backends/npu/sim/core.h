@@ -69,7 +69,6 @@ class Core {
     int64_t number;
     std::vector<uint32_t> operations;
   };
-  struct Flying { uint32_t left = 0; };
   struct Event {
     int64_t cycle;
     uint64_t order;  // of being found: ties are settled the same way in every run
@@ -107,9 +106,9 @@ class Core {
   std::vector<uint32_t> free_;
   std::vector<Version> versions_;
   std::deque<Tile> waiting_;
-  std::vector<Flying> flying_;
-  std::vector<uint32_t> free_flying_;
-  size_t in_flight_ = 0;
+  std::vector<uint32_t> records_left_;  // by Operation::tile_slot
+  std::vector<uint32_t> free_tile_slots_;
+  size_t in_flight_ = 0;  // tiles
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   uint64_t order_ = 0;
   std::array<Unit, 2> units_;  // array, vector

@@ -254,6 +254,11 @@ TEST(Simulator, ATraceOutOfOrderIsRefused) {
                         emit.Barrier(LS_TRACE_BARRIER_TILE);
                       })),
               HasSubstr("reaches bytes [4080, 4112) of 4096"));
+  EXPECT_THAT(Refused(SmallMachine(), Broken([](Emitter& emit) {
+                        emit.Dispatch(0);
+                        emit.Move(false, 0, {0, 0, 4}, 0, 0, 512, 1, 1);
+                      })),
+              HasSubstr("reaches bytes [4, 2052) of buffer `buffer`, which has 2048"));
 }
 
 // No trace can make a record wait for a later one, so the wait is put in by hand: an add of the first tile waits for
