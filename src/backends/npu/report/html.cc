@@ -84,7 +84,7 @@ std::string RunTable(const Machine& machine, std::span<const HtmlRun> runs) {
 std::string Curve(const Machine& machine, const std::string& axis, std::span<const HtmlRun> runs) {
   std::vector<const HtmlRun*> sorted;
   for (const HtmlRun& run : runs) sorted.push_back(&run);
-  std::ranges::stable_sort(sorted, {}, &HtmlRun::size);
+  std::ranges::sort(sorted, {}, [](const HtmlRun* run) { return std::pair(run->size, run); });
   Plot plot = {.x_label = axis, .y_label = "cycles", .series = {}};
   Series taken = {.name = "simulated", .colour = "#0969da", .points = {}};
   Series least = {.name = "roofline", .colour = "#1a7f37", .points = {}, .dots = false};
@@ -154,8 +154,9 @@ std::string KernelTable(std::span<const KernelReport* const> kernels, int64_t al
 std::string RunDetails(const Machine& machine, const HtmlRun& run, bool open) {
   std::vector<const KernelReport*> kernels;
   for (const KernelReport& kernel : run.kernels) kernels.push_back(&kernel);
-  std::ranges::stable_sort(kernels, std::greater(),
-                           [](const KernelReport* k) { return k->account.cycles; });
+  std::ranges::sort(kernels, {}, [](const KernelReport* kernel) {
+    return std::pair(-kernel->account.cycles, kernel);
+  });
   const size_t left_out = kernels.size() - std::min(kernels.size(), kMostKernels);
   kernels.resize(kernels.size() - left_out);
   std::string html =
