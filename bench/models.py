@@ -9,7 +9,7 @@ decoder_4096, decoder_16    one two-layer decoder at two bounds. At S = 4096 gat
 decoder_small               the same at width 64: bind time, where kernels cost nothing.
 static_cache_4096, _64      Qwen3 through transformers' static cache at two capacities.
 weights_100mb               109 MB of weights: import, compile and load times.
-qwen3_512, qwen3_8192       a Qwen3-0.6B-shaped decoder in f16 with a KV cache of that capacity,
+qwen3_512, _1024, _8192     a Qwen3-0.6B-shaped decoder in f16 with a KV cache of that capacity,
                             without weights (compile --random-weights). Not made by default.
 chain_f32, chain_f16        16 products of 1024 x 1024, one after the other: GEMM.
 gemv_f16, normed_f16        4 pairs of 1024 -> 3072 -> 1024; with a norm before each.
@@ -124,6 +124,7 @@ def chain(sizes, dtype, normed=False):
 PAIRS = [1024, 3072] * 4 + [1024]
 SHAPES = {
     "qwen3_512": lambda: qwen3(512),
+    "qwen3_1024": lambda: qwen3(1024),
     "qwen3_8192": lambda: qwen3(8192),
     "qwen3_tiny": lambda: qwen3(96, cases_of("qwen3_decoder").SMALL),
     "chain_f32": lambda: chain([1024] * 17, torch.float32),

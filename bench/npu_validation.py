@@ -3,11 +3,13 @@
 python bench/npu_validation.py                 # the table, with the mean absolute error
 python bench/npu_validation.py --leave-one-out # what is fitted, fitted to the other rows
 python bench/npu_validation.py --speed         # wall clock against SCALE-Sim v3 on the same GEMMs
+python bench/npu_validation.py --prefill       # a Qwen3-0.6B-shaped prefill of 512: seconds, memory
 
 build/release must be built. One artifact a kernel, compiled once, serves all of its sizes.
 """
 
 import argparse
+import collections
 import csv
 import itertools
 import json
@@ -31,6 +33,7 @@ FITTED = {
     "weight_rows_per_cycle": (1, 2),
     "weight_buffers": (1, 2),
     "setup_cycles": (20, 64, 128),
+    "divide: {interval": (1, 3, 5),
 }
 SYMBOLS = {"gemm": "MKN", "layernorm": "R", "softmax": "RC"}
 
@@ -129,7 +132,7 @@ def show(table, cycles):
 
 def variant(text, setting):
     for key, value in setting.items():
-        text, count = re.subn(rf"^( *{key}): \d+$", rf"\1: {value}", text, flags=re.M)
+        text, count = re.subn(rf"^( *{re.escape(key)}): \d+", rf"\1: {value}", text, flags=re.M)
         assert count == 1, key
     return text
 
@@ -223,12 +226,42 @@ def speed(paths, sizes):
         )
 
 
+def prefill(length):
+    """Timing needs no weights: the artifact is made without them."""
+    exported, live = MODELS / "qwen3_1024.pt2", MODELS / "qwen3_1024.live"
+    if not live.exists():
+        make = [sys.executable, str(ROOT / "bench" / "models.py"), "qwen3_1024", "-o", str(MODELS)]
+        subprocess.run(make, check=True)
+        command = [CLI, "compile", str(exported), "-o", str(live), "--no-weights"]
+        subprocess.run(command, check=True, capture_output=True)
+    command = [CLI, "simulate", str(live), "--machine", str(MACHINE), "--json"]
+    start = time.perf_counter()
+    process = subprocess.Popen([*command, "--sweep", f"S={length},pos=0"], stdout=subprocess.PIPE)
+    run = json.loads(process.stdout.read())["runs"][0]
+    _, status, usage = os.wait4(process.pid, 0)
+    assert status == 0
+    print(
+        f"prefill of {length}: {run['cycles']} cycles ({run['microseconds'] / 1000:.1f} ms),"
+        f" {run['records']} records, simulated in {time.perf_counter() - start:.1f} s"
+        f" ({usage.ru_utime:.1f} s of CPU) and {usage.ru_maxrss / 1024:.0f} MB"
+    )
+    by_op = collections.Counter()
+    for kernel in run["kernels"]:
+        by_op[kernel["name"].split("_", 1)[1]] += kernel["cycles"]
+    for name, cycles in by_op.most_common():
+        print(f"  {name:<12} {cycles:>10} cycles, {cycles / run['cycles']:.1%}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--leave-one-out", action="store_true")
     parser.add_argument("--speed", action="store_true")
+    parser.add_argument("--prefill", type=int, nargs="?", const=512, metavar="TOKENS")
     parser.add_argument("--sizes", type=int, nargs="+", default=[256, 512, 1024])
     options = parser.parse_args()
+    if options.prefill:
+        prefill(options.prefill)
+        return
     paths, table = make_models(), rows()
     if options.speed:
         speed(paths, options.sizes)

@@ -4,7 +4,7 @@
 set -euo pipefail
 
 build=(git make g++ cmake ninja-build ccache pkg-config
-       libflatbuffers-dev flatbuffers-compiler nlohmann-json3-dev libfmt-dev libhwy-dev libcli11-dev libyaml-cpp-dev
+       libflatbuffers-dev flatbuffers-compiler nlohmann-json3-dev libfmt-dev libhwy-dev libcli11-dev libyaml-dev
        python3-dev python3-venv)                                       # pip install .
 lint=(git python3 python3-venv)
 unit=(libgtest-dev libgmock-dev)

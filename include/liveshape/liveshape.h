@@ -137,6 +137,9 @@ struct NpuOptions {
   int array_rows = 128, array_cols = 128, arrays = 2;  // of a systolic array; how many
   int lanes = 128;                                     // of the vector unit
   int64_t tile = 0;  // forces a tile size; 0: chosen by the live shape
+  // A machine description (machines/*.yaml): what it says takes the place of the numbers above, and every run is timed
+  // (Stats::cycles). Simulating allocates: not for strict sessions.
+  std::string machine = {};
 };
 // Values by walking tile programs through a scratchpad, DMA and all: slow, and right only if every tile is.
 BackendPtr MakeNpuBackend(const NpuOptions& options = {});
@@ -169,6 +172,7 @@ struct Stats {
   uint64_t runs = 0;
   double last_bind_us = 0;  // solve, shape program, checks and swap
   double last_run_ms = 0;
+  int64_t cycles = 0;         // of the last run, where a simulator tells (NpuOptions::machine)
   size_t arena_reserved = 0;  // bytes at the bound
   size_t arena_resident = 0;  // physical now; measured when stats() is called
   size_t arena_live = 0;      // most bytes live at one time, at the live shape

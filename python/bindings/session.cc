@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "backends/npu/machine/reader.h"
 #include "cli/common.h"
 #include "ir/graph.h"
 #include "python/bindings/arrays.h"
@@ -23,16 +24,17 @@ struct StateInfo {
 class PySession {
  public:
   PySession(const LoadedArtifact& loaded, const std::string& backend, int threads, bool strict,
-            bool profile)
+            bool profile, const std::string& machine)
       : artifact_(loaded.artifact) {
     if (threads < 0 || threads > 1024)
       Raise(PyExc_ValueError, fmt::format("{} threads: 0 (one per core) to 1024", threads));
-    auto made = Unwrap(cli::MakeBackend(backend, threads));
+    auto made = Unwrap(cli::MakeBackend(backend, threads, false, machine));
     Result<std::unique_ptr<Session>> session = [&] {
       const nb::gil_scoped_release no_gil;
       return Session::Create(artifact_, std::move(made), {.strict = strict, .profile = profile});
     }();
-    session_ = Unwrap(std::move(session));
+    session_ =
+        Unwrap(std::move(session), machine.empty() ? PyExc_KeyError : PyExc_FileNotFoundError);
     has_data_.assign(session_->output_count(), false);
   }
 
@@ -313,6 +315,16 @@ class PySession {
 }  // namespace
 
 void BindSession(nb::module_& m) {
+  nb::class_<npu::Machine>(m, "Machine")
+      .def_ro("name", &npu::Machine::name)
+      .def_ro("frequency_mhz", &npu::Machine::frequency_mhz)
+      .def_ro("cores", &npu::Machine::cores);
+  m.def(
+      "read_machine",
+      [](const std::string& path) {
+        return Unwrap(npu::ReadMachineFile(path), PyExc_FileNotFoundError);
+      },
+      nb::arg("path"));
   nb::class_<StateInfo>(m, "State")
       .def_ro("name", &StateInfo::name)
       .def_ro("dtype", &StateInfo::dtype)
@@ -329,6 +341,7 @@ void BindSession(nb::module_& m) {
       .def_ro("runs", &Stats::runs)
       .def_ro("last_bind_us", &Stats::last_bind_us)
       .def_ro("last_run_ms", &Stats::last_run_ms)
+      .def_ro("cycles", &Stats::cycles)
       .def_ro("arena_reserved", &Stats::arena_reserved)
       .def_ro("arena_resident", &Stats::arena_resident)
       .def_ro("arena_live", &Stats::arena_live)
@@ -347,9 +360,10 @@ void BindSession(nb::module_& m) {
                            e.calls);
       });
   nb::class_<PySession>(m, "Session")
-      .def(nb::init<const LoadedArtifact&, const std::string&, int, bool, bool>(),
+      .def(nb::init<const LoadedArtifact&, const std::string&, int, bool, bool,
+                    const std::string&>(),
            nb::arg("artifact"), nb::arg("backend") = "cpu", nb::arg("threads") = 0,
-           nb::arg("strict") = false, nb::arg("profile") = false)
+           nb::arg("strict") = false, nb::arg("profile") = false, nb::arg("machine") = "")
       .def("bind", &PySession::Bind, nb::arg("inputs"))
       .def("bind_symbols", &PySession::BindNames, nb::arg("values"))
       .def("bind_symbols", &PySession::BindSymbols, nb::arg("values"))

@@ -129,6 +129,7 @@ class Stats:
     runs: int
     last_bind_us: float
     last_run_ms: float
+    cycles: int  # of the last run, where a machine was given; else 0
     arena_reserved: int  # bytes at the bound
     arena_resident: int  # physical now
     arena_live: int  # most bytes live at one time, at the live shape
@@ -139,6 +140,16 @@ class ProfileEntry:
     source: str
     us: float  # over all runs
     calls: int
+
+class Machine:
+    """An NPU, as a file of machines/ describes it."""
+
+    name: str
+    frequency_mhz: int
+    cores: int
+
+def read_machine(path: str) -> Machine:
+    """ValueError, with line and column, for a key or a value that no machine has."""
 
 class Session:
     """A model ready to run, with its states.
@@ -154,8 +165,10 @@ class Session:
         threads: int = 0,
         strict: bool = False,
         profile: bool = False,
+        machine: str = "",
     ) -> None:
-        """threads=0: one per core. strict: a rebuild or moved address aborts the process."""
+        """threads=0: one per core. strict: a rebuild or moved address aborts the process.
+        machine: a file that describes an NPU, which makes stats tell cycles."""
 
     def bind(self, inputs: Sequence[Array | SupportsIndex]) -> None:
         """Makes the inputs' shape current, all or nothing; data is read of integers only."""

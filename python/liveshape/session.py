@@ -186,8 +186,10 @@ class Session:
     """A model ready to run, with its states. As sizes change nothing is rebuilt or moved.
 
     threads=0 takes one per core; strict=True aborts the process on a broken promise; profile=True
-    makes `profile` tell times. One thread at a time may use a session (others get RuntimeError);
-    many sessions of one artifact may run side by side: the GIL is free while they do.
+    makes `profile` tell times; machine="machines/tpuv3.yaml", with the backend npu, makes
+    `stats.cycles` tell what a run takes on that machine. One thread at a time may use a session
+    (others get RuntimeError); many sessions of one artifact may run side by side: the GIL is free
+    while they do.
     """
 
     def __init__(
@@ -198,9 +200,12 @@ class Session:
         threads: int = 0,
         strict: bool = False,
         profile: bool = False,
+        machine: str | os.PathLike[str] = "",
     ):
         self.artifact = artifact
-        self.core = _core.Session(artifact.core, backend, threads, strict, profile)
+        self.core = _core.Session(
+            artifact.core, backend, threads, strict, profile, os.fspath(machine)
+        )
         self.inputs = artifact.inputs
         self.outputs = artifact.outputs
         self.states = States(self.core)

@@ -62,26 +62,23 @@ int Fail(std::string_view subcommand, const Status& status, bool json) {
   return kBadInput;
 }
 
-Result<BackendPtr> MakeBackend(const std::string& name, int threads, bool profile) {
+Result<BackendPtr> MakeBackend(const std::string& name, int threads, bool profile,
+                               const std::string& machine) {
   if (threads < 0 || threads > 1024)
     return InvalidArgument("--threads {}: 0 (one per core) to 1024", threads);
+  if (!machine.empty() && !name.starts_with("npu"))
+    return InvalidArgument("a machine is for the backend npu, not for `{}`", name);
   if (name == "cpu") return MakeCpuBackend({.threads = threads});
   if (name == "null") return MakeNullBackend();
   if (name == "webgpu") return MakeWebGpuBackend({.profile = profile});
-  if (name == "npu") return MakeNpuBackend();
-  if (name.starts_with("npu:") && name.ends_with(".yaml")) {
-    LS_ASSIGN_OR_RETURN(const npu::Machine machine, npu::ReadMachineFile(name.substr(4)));
-    return MakeNpuBackend({.scratchpad_bytes = machine.scratchpad_bytes,
-                           .array_rows = static_cast<int>(machine.array.rows),
-                           .array_cols = static_cast<int>(machine.array.columns),
-                           .arrays = static_cast<int>(machine.array.count),
-                           .lanes = static_cast<int>(machine.vector.lanes)});
-  }
+  if (name == "npu") return MakeNpuBackend({.machine = machine});
+  if (name.starts_with("npu:") && name.ends_with(".yaml"))
+    return MakeNpuBackend({.machine = name.substr(4)});
   if (name.starts_with("npu:")) {
     LS_ASSIGN_OR_RETURN(const int64_t tile, ParseInt(name.substr(4)));
     if (tile < 1 || tile > (1 << 20))
       return InvalidArgument("`{}`: a tile of 1 to {}", name, 1 << 20);
-    return MakeNpuBackend({.tile = tile});
+    return MakeNpuBackend({.tile = tile, .machine = machine});
   }
   return InvalidArgument("unknown backend `{}`: there are cpu, webgpu, npu and null", name);
 }

@@ -21,7 +21,8 @@ inline constexpr int kGood = 0, kCheckFailed = 1, kBadInput = 2;
 // Says what is wrong on stderr (with --json also as {"error": ...} on stdout); returns kBadInput.
 int Fail(std::string_view subcommand, const Status& status, bool json);
 
-Result<BackendPtr> MakeBackend(const std::string& name, int threads, bool profile = false);
+Result<BackendPtr> MakeBackend(const std::string& name, int threads, bool profile = false,
+                               const std::string& machine = {});
 
 // A tensor and its bytes.
 class HostTensor {

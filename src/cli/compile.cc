@@ -72,6 +72,14 @@ Status Compile(const CompileOptions& options) {
   request.externals = options.externals;
   LS_ASSIGN_OR_RETURN(request.quantise, ParseQuant(options.quant));
   request.random_weights = options.random_weights;
+  if (options.no_weights) {
+    // Passes see weights, so that layouts and fusions are those of the whole artifact; then they are left out. Small
+    // constants stay: some are read as numbers.
+    if (!request.random_weights) request.random_weights = 0;
+    request.detach = [](const ir::Constant& constant) {
+      return constant.data.size() > 4096 ? constant.name : std::string();
+    };
+  }
   request.progress = [](std::string_view pass, double ms) {
     fmt::print(stderr, "{:>10.1f} ms  {}\n", ms, pass);
   };

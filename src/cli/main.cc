@@ -20,6 +20,7 @@ constexpr const char* kCompileHelp = R"(Examples:
   liveshape compile model.pt2 -o model.live --external 'lm_head.*'     # given at load: run --constant
   liveshape compile model.pt2 -o model.live --quant q4                 # docs/quantisation.md
   liveshape compile shape.pt2 -o model.live --random-weights 1         # of liveshape.save(weights=False)
+  liveshape compile model.pt2 -o model.live --no-weights               # for dump, cost and simulate
 --bound sets a missing bound or lowers one; it never raises the exported range.)";
 
 constexpr const char* kRunHelp = R"(Examples:
@@ -165,6 +166,8 @@ void Define(CLI::App& app, AllOptions& o) {
       ->check(CLI::IsMember({"q8", "q4"}));
   compile->add_option("--random-weights", o.compile.random_weights,
                       "Make up the parameters of a model saved with weights=False, from this seed");
+  compile->add_flag("--no-weights", o.compile.no_weights,
+                    "Leave out what weighs: enough for dump, cost and simulate, not to be run");
   AddJson(compile, o.compile.json);
   compile->footer(kCompileHelp);
 
@@ -255,6 +258,8 @@ void Define(CLI::App& app, AllOptions& o) {
                      "Show what each distinct tile costs, and why");
   simulate->add_option("--perfetto", o.simulate.perfetto,
                        "Write a trace of every unit to this file");
+  simulate->add_option("--html", o.simulate.html,
+                       "Write a page to read: cycles as a curve, utilisation, stalls, roofline");
   simulate->add_option("--attributes", o.simulate.attributes,
                        "A folder: sizes and addresses pass through one file a kernel there");
   AddJson(simulate, o.simulate.json);

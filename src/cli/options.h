@@ -15,6 +15,7 @@ struct CompileOptions {
   std::vector<std::string> externals;              // names or globs of constants
   std::string quant;                               // "q8", "q4", or empty
   std::optional<uint64_t> random_weights;          // a seed
+  bool no_weights = false;
   bool json = false;
 };
 int RunCompile(const CompileOptions& options);
@@ -65,10 +66,10 @@ struct BenchOptions {
 int RunBench(const BenchOptions& options);
 
 struct SimulateOptions {
-  std::string model, machine, perfetto, attributes;  // attributes: a folder for them
-  std::vector<std::string> sweeps, ints, constants;  // as bench's; the last two for --values
-  std::string producer = "inprocess";                // or so
-  int64_t tile = 0;                                  // 0: chosen by the live shape
+  std::string model, machine, perfetto, html, attributes;  // attributes: a folder for them
+  std::vector<std::string> sweeps, ints, constants;        // as bench's; the last two for --values
+  std::string producer = "inprocess";                      // or so
+  int64_t tile = 0;                                        // 0: chosen by the live shape
   bool values = false, explain = false, json = false;
 };
 int RunSimulate(const SimulateOptions& options);

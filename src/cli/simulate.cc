@@ -10,18 +10,21 @@
 #include <functional>
 #include <memory>
 
-#include "backends/npu/report/roofline.h"
 #include "cli/load.h"
 
 namespace liveshape::cli {
 namespace {
 
-// On a terminal, from the first second on: [#####.....] 115/229 kernels, S=512
+// Of a whole sweep, on a terminal, from the first second on: [#####.....] 115/229 kernels, S=512
 class Progress {
  public:
-  Progress(std::string what, size_t kernels) : what_(std::move(what)), kernels_(kernels) {}
+  explicit Progress(size_t kernels) : kernels_(kernels) {}
   ~Progress() {
     if (shown_) fmt::print(stderr, "\r\033[K");
+  }
+  void Begin(std::string shape, size_t done) {
+    shape_ = std::move(shape);
+    before_ = done;
   }
   void operator()(size_t done) {
     const auto now = std::chrono::steady_clock::now();
@@ -29,40 +32,22 @@ class Progress {
     last_ = now;
     shown_ = true;
     constexpr size_t kWidth = 30;
-    const size_t full = kernels_ == 0 ? 0 : done * kWidth / kernels_;
-    fmt::print(stderr, "\r[{}{}] {}/{} kernels, {}", std::string(full, '#'),
-               std::string(kWidth - full, '.'), done, kernels_, what_);
+    const size_t full = (before_ + done) * kWidth / kernels_;
+    fmt::print(stderr, "\r[{}{}] {}/{} kernels, {}\033[K", std::string(full, '#'),
+               std::string(kWidth - full, '.'), before_ + done, kernels_, shape_);
     std::fflush(stderr);
   }
 
  private:
-  std::string what_;
-  size_t kernels_;
+  std::string shape_;
+  size_t kernels_, before_ = 0;
   bool terminal_ = isatty(STDERR_FILENO) != 0, shown_ = false;
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-struct Use { double arrays, lanes, dma, dram, noc; };
-
-Use UseOf(const npu::Machine& machine, const npu::Account& a) {
-  const double cycles = std::max<double>(1, static_cast<double>(a.cycles));
-  const double all = cycles * static_cast<double>(machine.cores);
-  return {static_cast<double>(a.array_busy) / all, static_cast<double>(a.vector_busy) / all,
-          a.dma_busy / all,
-          static_cast<double>(a.burst_bytes) / (machine.PeakBytesPerCycle() * cycles),
-          static_cast<double>(a.noc_bytes) /
-              (static_cast<double>(machine.noc.port_bytes_per_cycle) * all)};
-}
-
-// Outputs of the same tile programs, on random inputs, beside what the CPU gives on them.
-struct Values {
-  std::string name;
-  std::vector<int64_t> dims;
-  double sum = 0, cpu_sum = 0, largest_difference = 0;
-};
-
-Result<std::vector<Values>> RunValues(const SimulateOptions& options, const npu::Machine& machine,
-                                      const Point& point) {
+// Outputs of the same tile programs, on random inputs.
+Result<std::vector<OutputValues>> RunValues(const SimulateOptions& options,
+                                            const npu::Machine& machine, const Point& point) {
   LS_ASSIGN_OR_RETURN(LoadedModel model, LoadModel(options.model, options.constants));
   const Artifact& artifact = *model.artifact;
   LS_ASSIGN_OR_RETURN(const std::vector<int64_t> symbols, SymbolValues(artifact, point, "--sweep"));
@@ -83,10 +68,10 @@ Result<std::vector<Values>> RunValues(const SimulateOptions& options, const npu:
     for (size_t i = 0; i < session->output_count(); ++i)
       outputs[b].push_back(HostTensor::CopyOf(session->output(i)));
   }
-  std::vector<Values> all;
+  std::vector<OutputValues> all;
   for (size_t i = 0; i < outputs[0].size(); ++i) {
     const HostTensor &ours = outputs[0][i], &cpu = outputs[1][i];
-    Values& values = all.emplace_back();
+    OutputValues& values = all.emplace_back();
     values.name = artifact.outputs()[i].name;
     values.dims = ours.dims();
     size_t elements = 1;
@@ -103,158 +88,42 @@ Result<std::vector<Values>> RunValues(const SimulateOptions& options, const npu:
   return all;
 }
 
-void WriteStalls(JsonWriter& json, const char* key,
-                 std::span<const int64_t, static_cast<size_t>(npu::Stall::kCount)> idle) {
-  json.Key(key).Object([&] {
-    for (size_t i = 0; i < idle.size(); ++i)
-      json.Field(npu::ToString(static_cast<npu::Stall>(i)), idle[i]);
-  });
-}
-
-void WriteRun(JsonWriter& json, const npu::Machine& machine, const NpuRun& run,
-              const std::vector<Values>& values) {
-  const npu::Account& a = run.total;
-  json.Object([&] {
-    WriteShape(json.Key("shape"), run.shape);
-    json.Field("cycles", a.cycles).Field("tiles", a.tiles).Field("records", a.records);
-    json.Field("items", a.items);
-    json.Field("microseconds",
-               static_cast<double>(a.cycles) / static_cast<double>(machine.frequency_mhz));
-    const Use use = UseOf(machine, a);
-    json.Key("utilisation").Object([&] {
-      json.Field("arrays", use.arrays).Field("lanes", use.lanes).Field("dma", use.dma);
-      json.Field("dram", use.dram).Field("noc", use.noc);
-    });
-    json.Key("idle_cycles").Object([&] {
-      WriteStalls(json, "arrays", a.array_idle);
-      WriteStalls(json, "lanes", a.vector_idle);
-    });
-    json.Field("buffer_wait_cycles", a.load_waits).Field("backpressure_cycles", a.backpressure);
-    json.Key("bytes").Object([&] {
-      json.Field("loaded", a.loaded_bytes).Field("stored", a.stored_bytes);
-      json.Field("bursts", a.burst_bytes);
-    });
-    json.Key("dram").Object([&] {
-      json.Field("activates", a.activates).Field("refreshes", a.refreshes);
-      json.Field("turnarounds", a.turnarounds);
-    });
-    const npu::Roofline roofline = npu::Place(machine, a);
-    json.Key("roofline").Object([&] {
-      json.Field("limit", npu::ToString(roofline.limit)).Field("share", roofline.Share(a));
-      json.Field("intensity", roofline.intensity).Field("array_cycles", roofline.array_cycles);
-      json.Field("lane_cycles", roofline.lane_cycles);
-      json.Field("memory_cycles", roofline.memory_cycles);
-    });
-    json.Key("kernels").Array([&] {
-      for (const npu::KernelReport& kernel : run.kernels)
-        json.Object([&] {
-          json.Field("name", kernel.name).Field("cycles", kernel.account.cycles);
-          json.Field("tiles", kernel.account.tiles).Field("records", kernel.account.records);
-          json.Field("samples", kernel.samples).Field("scratchpad_bytes", kernel.scratchpad_bytes);
-        });
-    });
-    if (values.empty()) return;
-    json.Key("outputs").Array([&] {
-      for (const Values& output : values)
-        json.Object([&] {
-          json.Field("name", output.name).Field("sum", output.sum);
-          json.Field("cpu_sum", output.cpu_sum);
-          json.Field("largest_difference", output.largest_difference);
-        });
-    });
-  });
-}
-
-void Explain(const NpuRun& run) {
-  fmt::print("{}\n", ToString(run.shape));
-  for (const npu::KernelReport& kernel : run.kernels)
-    fmt::print("{}: {} cycles, {} tiles, {} bytes of scratchpad\n{}", kernel.name,
-               kernel.account.cycles, kernel.account.tiles, kernel.scratchpad_bytes,
-               kernel.explained);
-}
-
-// The reason that cost most cycles of the units that do the work; having none left is no stall.
-std::string MainStall(const npu::Account& a) {
-  const auto& idle = a.array_busy >= a.vector_busy ? a.array_idle : a.vector_idle;
-  static_assert(static_cast<size_t>(npu::Stall::kEnd) + 1 ==
-                static_cast<size_t>(npu::Stall::kCount));
-  const auto most = std::max_element(idle.begin(), idle.end() - 1);
-  return fmt::format(
-      "{} {:.0f} %", npu::ToString(static_cast<npu::Stall>(most - idle.begin())),
-      a.cycles == 0 ? 0.0 : 100.0 * static_cast<double>(*most) / static_cast<double>(a.cycles));
-}
-
 Status Simulate(const SimulateOptions& options) {
   LS_ASSIGN_OR_RETURN(const NpuProgram program, NpuProgram::Load(options));
-  const npu::Machine& machine = program.machine();
+  SimulatedSweep sweep = {.options = options, .machine = program.machine()};
   std::vector<Point> points;
-  const bool at_bound = options.sweeps.empty();
-  if (at_bound) {
+  if (options.sweeps.empty()) {
     points.push_back(program.BoundPoint());
+    sweep.shapes = points[0].empty() ? "static" : "bound";
   } else {
     LS_ASSIGN_OR_RETURN(points, ParseSweeps(options.sweeps));
   }
   std::unique_ptr<npu::PerfettoTrace> trace;
   if (!options.perfetto.empty()) {
-    LS_ASSIGN_OR_RETURN(trace, npu::PerfettoTrace::Create(options.perfetto, machine));
+    LS_ASSIGN_OR_RETURN(trace, npu::PerfettoTrace::Create(options.perfetto, sweep.machine));
   }
-  JsonWriter runs;
-  Table table({"live shape", "cycles", "µs", "tiles", "records", "arrays", "lanes", "DRAM", "MB",
-               "limit", "of roofline", "main stall"});
-  std::string values_text;
-  int64_t origin = 0;
-  Status failed;
-  runs.Array([&] {
+  {
+    Progress progress(points.size() * program.kernels());
+    int64_t origin = 0;
     for (const Point& point : points) {
-      if (!failed.ok()) return;
       if (trace) trace->set_origin(origin);
-      Progress progress(ToString(point), program.kernels());
-      Result<NpuRun> run = program.Simulate(point, trace.get(), std::ref(progress));
-      Result<std::vector<Values>> values = std::vector<Values>();
-      if (run.ok() && options.values) values = RunValues(options, machine, point);
-      failed = !run.ok() ? std::move(run).status() : std::move(values).status();
-      if (!failed.ok()) {
-        failed = std::move(failed).Prefixed(ToString(point));
-        return;
-      }
+      progress.Begin(ToString(point), sweep.runs.size() * program.kernels());
+      auto run = program.Simulate(point, trace.get(), std::ref(progress));
+      if (!run.ok())
+        return std::move(run).status().Prefixed(
+            (options.sweeps.empty() ? "no --sweep, so at the bound: " : "") + ToString(point));
       origin += run->total.cycles;
-      WriteRun(runs, machine, *run, *values);
-      if (options.explain && !options.json) Explain(*run);
-      const npu::Account& a = run->total;
-      const Use use = UseOf(machine, a);
-      const npu::Roofline roofline = npu::Place(machine, a);
-      const auto percent = [](double x) { return fmt::format("{:.1f} %", 100 * x); };
-      table.Add({ToString(run->shape), fmt::format("{}", a.cycles),
-                 fmt::format("{:.1f}", static_cast<double>(a.cycles) /
-                                           static_cast<double>(machine.frequency_mhz)),
-                 fmt::format("{}", a.tiles), fmt::format("{}", a.records), percent(use.arrays),
-                 percent(use.lanes), percent(use.dram),
-                 fmt::format("{:.2f}", static_cast<double>(a.loaded_bytes + a.stored_bytes) / 1e6),
-                 npu::ToString(roofline.limit), percent(roofline.Share(a)), MainStall(a)});
-      for (const Values& output : *values)
-        values_text +=
-            fmt::format("{}: {} sums to {:.9g}, on the CPU {:.9g}; largest difference {:.3g}\n",
-                        ToString(run->shape), output.name, output.sum, output.cpu_sum,
-                        output.largest_difference);
+      if (options.values) {
+        auto values = RunValues(options, sweep.machine, point);
+        if (!values.ok()) return std::move(values).status().Prefixed(ToString(point));
+        run->outputs = *std::move(values);
+      }
+      sweep.runs.push_back(*std::move(run));
     }
-  });
-  LS_RETURN_IF_ERROR(failed);
-  if (trace) LS_RETURN_IF_ERROR(trace->Close());
-  const char* shape = !at_bound ? "sweep" : points[0].empty() ? "static" : "bound";
-  if (options.json) {
-    JsonWriter json;
-    json.Object([&] {
-      json.Field("model", options.model).Field("machine", machine.name);
-      json.Field("producer", options.producer).Field("shapes", shape);
-      json.Field("frequency_mhz", machine.frequency_mhz);
-      json.Key("runs").Raw(runs.text());
-    });
-    fmt::print("{}\n", json.text());
-    return {};
   }
-  fmt::print("{}{}on {} at {} MHz, {} core{}{}\n", table.ToString(), values_text, machine.name,
-             machine.frequency_mhz, machine.cores, machine.cores == 1 ? "" : "s",
-             at_bound && !points[0].empty() ? "; no --sweep: at the bound" : "");
+  if (trace) LS_RETURN_IF_ERROR(trace->Close());
+  if (!options.html.empty()) LS_RETURN_IF_ERROR(WriteHtml(sweep));
+  fmt::print("{}", options.json ? ToJson(sweep) : ToText(sweep));
   return {};
 }
 

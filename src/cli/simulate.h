@@ -10,21 +10,36 @@
 #include <string>
 #include <vector>
 
-#include "backends/npu/lower/kernel.h"
-#include "backends/npu/machine/machine.h"
-#include "backends/npu/producer/library.h"
-#include "backends/npu/report/perfetto.h"
-#include "backends/npu/sim/simulator.h"
+#include "backends/npu/timing.h"
 #include "cli/common.h"
 #include "cli/options.h"
 
 namespace liveshape::cli {
 
+// An output of the tile programs beside what the CPU gives on the same inputs.
+struct OutputValues {
+  std::string name;
+  std::vector<int64_t> dims;
+  double sum = 0, cpu_sum = 0, largest_difference = 0;
+};
+
 struct NpuRun {
   Point shape;
   npu::Account total;
   std::vector<npu::KernelReport> kernels;
+  std::vector<OutputValues> outputs = {};  // with --values
 };
+
+// What there is to tell at the end; simulate_report.cc tells it.
+struct SimulatedSweep {
+  const SimulateOptions& options;
+  const npu::Machine& machine;
+  const char* shapes = "sweep";  // or "static", or "bound"
+  std::vector<NpuRun> runs = {};
+};
+std::string ToJson(const SimulatedSweep& sweep);
+std::string ToText(const SimulatedSweep& sweep);
+Status WriteHtml(const SimulatedSweep& sweep);  // to options.html
 
 class NpuProgram {
  public:
@@ -33,30 +48,26 @@ class NpuProgram {
 
   const npu::Machine& machine() const { return machine_; }
   const Artifact& artifact() const { return *artifact_; }
-  size_t kernels() const { return model_.kernels.size(); }
+  size_t kernels() const { return model_->kernels.size(); }
 
   // Without symbols the static shape; every symbol at its bound otherwise.
   Point BoundPoint() const;
 
-  // Addresses are given to tensors in the order in which kernels name them, at their live sizes. `on_kernel` hears how
-  // many kernels are done.
   Result<NpuRun> Simulate(const Point& point, npu::PerfettoTrace* trace,
                           const std::function<void(size_t)>& on_kernel) const;
 
  private:
   Result<std::vector<int64_t>> Values(const Point& point) const;
-  Result<std::vector<npu::KernelAttributes>> Attributes(std::span<const int64_t> values,
-                                                        const Point& point) const;
   Result<npu::KernelAttributes> ThroughFile(const npu::KernelAttributes& attributes,
                                             const Point& point) const;
 
   npu::Machine machine_;
   std::shared_ptr<const Artifact> artifact_;
   plan::Plan plan_;
-  npu::Model model_;
-  std::vector<std::vector<ls_trace_buffer>> buffers_;  // by kernel
+  std::unique_ptr<npu::Model> model_;
   std::unique_ptr<npu::Producer> producer_;
-  std::string attributes_;  // a folder, or empty
+  std::unique_ptr<npu::Timing> timing_;  // of these
+  std::string attributes_;               // a folder, or empty
 };
 
 }  // namespace liveshape::cli

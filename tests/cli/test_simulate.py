@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -142,6 +143,90 @@ def test_values_come_from_the_same_tiles(gemm):
     assert abs(output["sum"] - output["cpu_sum"]) < 1e-2
 
 
+class Page(HTMLParser):
+    """Tables as lists of rows of text, and what a browser would fetch or run."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tables, self.foreign, self.curves, self.open_tags = [], [], 0, []
+        self.feed(text)
+        assert not self.open_tags
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in ("meta", "path"):
+            self.open_tags.append(tag)
+        self.curves += tag == "svg"
+        self.foreign += [v for k, v in attrs if k in ("src", "href")] + [tag] * (tag == "script")
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append([])
+        elif tag in ("td", "th"):
+            self.tables[-1][-1].append("")
+
+    def handle_endtag(self, tag):
+        if tag not in ("meta", "path"):
+            assert self.open_tags.pop() == tag
+
+    def handle_data(self, data):
+        if self.open_tags and self.open_tags[-1] in ("td", "th"):
+            self.tables[-1][-1][-1] += data
+
+
+def test_a_page_tells_what_the_json_tells(gemm, tmp_path):
+    html = tmp_path / "report.html"
+    runs = simulate(
+        gemm, "--sweep", "M=1,40,300", "--sweep", "K=96", "--sweep", "N=200", "--html", html
+    )["runs"]
+    page = Page(html.read_text())
+    assert not page.foreign and page.curves == 1 + len(runs)
+    summary, *kernels = page.tables
+    head, *rows = summary
+    at = {name: i for i, name in enumerate(head)}
+    for row, run in zip(rows, runs, strict=True):
+        assert row[at["live shape"]] == " ".join(f"{k}={v}" for k, v in run["shape"].items())
+        assert [int(row[at[name]]) for name in ("cycles", "tiles", "records")] == [
+            run["cycles"],
+            run["tiles"],
+            run["records"],
+        ]
+        assert row[at["arrays"]] == f"{100 * run['utilisation']['arrays']:.1f} %"
+        assert row[at["limit"]] == run["roofline"]["limit"]
+    for (head, *rows), run in zip(kernels, runs, strict=True):
+        for row, kernel in zip(rows, run["kernels"], strict=True):
+            told = dict(zip(head, row, strict=True))
+            assert (told["kernel"], int(told["cycles"])) == (kernel["name"], kernel["cycles"])
+            assert int(told["busy"]) == kernel["arrays_busy"]
+            for reason, cycles in kernel["idle_cycles"]["arrays"].items():
+                assert int(told[reason]) == cycles
+
+
+def test_timing_needs_no_weights(tmp_path):
+    model = torch.nn.Sequential(torch.nn.Linear(64, 200), torch.nn.GELU(), torch.nn.Linear(200, 64))
+    shapes = ({0: Dim("S", min=1, max=512)},)
+    whole = compiled(tmp_path, "whole", model.eval(), (torch.randn(5, 64),), shapes)
+    bare = tmp_path / "bare.live"
+    program = torch.export.export(model.eval(), (torch.randn(5, 64),), dynamic_shapes=shapes)
+    save(program, tmp_path / "bare.pt2", shapes, weights=False)
+    cli("compile", tmp_path / "bare.pt2", "-o", bare, "--no-weights")
+    assert bare.stat().st_size < whole.stat().st_size / 10
+    sweep = ["--sweep", "S=1,100,512"]
+    assert simulate(bare, *sweep)["runs"] == simulate(whole, *sweep)["runs"]
+    refused = cli("run", bare, "--input", f"0={tmp_path / 'x.npy'}", code=2).stderr
+    assert "0.weight" in refused and "not given" in refused
+
+
+def test_an_op_without_a_lowering_is_refused_by_name(tmp_path):
+    class Nonzero(torch.nn.Module):
+        def forward(self, x):
+            return x.nonzero()
+
+    shapes = ({0: Dim("N", min=1, max=64)},)
+    model = compiled(tmp_path, "nonzero", Nonzero(), (torch.randn(8),), shapes)
+    message = cli("simulate", model, "--machine", TPU, code=2).stderr
+    assert "no tile lowering for `nonzero`" in message
+
+
 def test_bad_input(add, tmp_path):
     bad = tmp_path / "bad.yaml"
     bad.write_text(EDGE.read_text().replace("lanes: 32", "lanes: 0"))
@@ -151,6 +236,23 @@ def test_bad_input(add, tmp_path):
     assert (
         "no symbol `Q`" in cli("simulate", add, "--machine", TPU, "--sweep", "Q=1", code=2).stderr
     )
+    beyond = cli("simulate", add, "--machine", TPU, "--sweep", "N=5000", code=2).stderr
+    assert "symbol `N` would be 5000, above its bound 4096" in beyond
+    bad.write_text(EDGE.read_text().replace("  lanes: 32", "  lanes: 32\n  lames: 3"))
+    unknown = cli("simulate", add, "--machine", bad, code=2).stderr
+    assert "bad.yaml:22:3: unknown key `lames` in vector: there are lanes, simple" in unknown
+    for text, why in [
+        ("a: &a [*a]", "unknown key `a`"),
+        ("", "no document"),
+        ("[" * 9999, "not YAML"),
+    ]:
+        bad.write_text(text)
+        assert why in cli("simulate", add, "--machine", bad, code=2).stderr
     assert "--tile -1" in cli("simulate", add, "--machine", TPU, "--tile", "-1", code=2).stderr
+    arguments = [CLI, "simulate", add, "--machine", TPU, "--producer", "so"]
+    none = subprocess.run(arguments, env={"PATH": ""}, capture_output=True, text=True)
+    assert none.returncode == 2 and "no C++ compiler (c++, g++ or clang++)" in none.stderr
+    page = cli("simulate", add, "--machine", TPU, "--html", tmp_path / "no" / "page", code=2)
+    assert "page" in page.stderr
     large = cli("simulate", add, "--machine", EDGE, "--tile", 1000000, code=2).stderr
     assert "524288" in large

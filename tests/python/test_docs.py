@@ -84,6 +84,7 @@ def test_docstrings(name, names):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_pages(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "machines").symlink_to(ROOT / "machines")  # as in a checkout
     text = page.read_text()
     names = {"__name__": "__main__"}
     for block in BLOCK.finditer(text):

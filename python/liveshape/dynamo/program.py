@@ -14,6 +14,7 @@ from liveshape.dynamo.capture import Captured
 from liveshape.dynamo.exported import entering_sizes, is_symbolic, size_symbols
 from liveshape.dynamo.partition import cut, eager_nodes, regions, returned_views
 from liveshape.dynamo.region import Region, Settings
+from liveshape.dynamo.stats import stats
 
 # Reads memory by strides, and a region's outputs are dense whatever torch would have made.
 _BY_STRIDES = {torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_copy.default}
@@ -44,6 +45,7 @@ class Program:
         self._call = self._module.forward
 
     def __call__(self, *args: Any) -> Any:
+        stats.last_cycles = 0
         results = self._call(*args)
         if not self._mutated:
             return results

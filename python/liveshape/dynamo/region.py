@@ -9,6 +9,7 @@ its bound, or a weight that was changed since, costs one rebuild, which is count
 
 from __future__ import annotations
 
+import os
 import tempfile
 import threading
 import warnings
@@ -46,6 +47,7 @@ class Settings:
     quant: str = ""  # weights in 8 or 4 bits: "q8", "q4"
     threads: int = 0  # 0: as many as torch uses
     backend: str = "cpu"
+    machine: str | os.PathLike[str] = ""  # of the backend npu: a file that describes one
 
     @staticmethod
     def of(options: Mapping[str, Any] | None) -> Settings:
@@ -53,7 +55,12 @@ class Settings:
         for name in options or {}:
             if name not in known:
                 raise ValueError(f"options: no `{name}` is known; there are {', '.join(known)}")
-        return Settings(**(options or {}))
+        settings = Settings(**(options or {}))
+        if settings.machine:  # a mistake there is the caller's, not an op to be left to torch
+            if settings.backend != "npu":
+                raise ValueError(f"options: a machine is for backend npu, not {settings.backend}")
+            _core.read_machine(os.fspath(settings.machine))
+        return settings
 
 
 class Region(torch.nn.Module):
@@ -94,6 +101,8 @@ class Region(torch.nn.Module):
             return results[i]
 
         self._session.run(inputs, make)
+        if self._settings.machine:
+            stats.count_cycles(self._session.stats.cycles)
         for i, result in enumerate(results):
             if result is None:  # an integer, or a size that only the data told
                 result = torch.from_dlpack(self._session.output(i))
@@ -119,6 +128,7 @@ class Region(torch.nn.Module):
             artifact,
             backend=self._settings.backend,
             threads=self._settings.threads or torch.get_num_threads(),
+            machine=os.fspath(self._settings.machine),
         )
         self._versions = {i: _version(tensor) for i, tensor in self._weights.items()}
         stats.artifacts += 1

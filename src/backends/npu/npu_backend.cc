@@ -1,8 +1,11 @@
 // The NPU backend: values by walking each kernel's tile program through a scratchpad. It knows no op by name; which
-// lowering serves which op is in table.cc. Timing is the simulator's business, from the same walk. docs/npu.md has the
-// picture.
+// lowering serves which op is in table.cc. Where a machine is given, the simulator tells the cycles of the same walks
+// (timing.h). docs/npu.md has the picture.
+#include <algorithm>
 #include <chrono>
 
+#include "backends/npu/machine/reader.h"
+#include "backends/npu/timing.h"
 #include "backends/npu/values/executor.h"
 #include "liveshape/liveshape.h"
 #include "runtime/backend.h"
@@ -18,14 +21,22 @@ class NpuBackend : public Backend {
                 .array_cols = options.array_cols,
                 .arrays = options.arrays,
                 .lanes = options.lanes,
-                .forced_tile = options.tile} {}
+                .forced_tile = options.tile},
+        machine_file_(options.machine) {}
 
   const char* name() const override { return "npu"; }
   plan::Rules rules() const override { return npu::PlanRules(); }
 
   Status Load(const ir::Graph& graph, const plan::Plan& plan) override {
     plan_ = &plan;
+    npu::Machine machine;
+    if (!machine_file_.empty()) {
+      LS_ASSIGN_OR_RETURN(machine, npu::ReadMachineFile(machine_file_));
+      target_ = npu::TargetOf(machine, target_.forced_tile);
+    }
     LS_ASSIGN_OR_RETURN(model_, npu::Lower(graph, plan, target_));
+    if (!machine_file_.empty()) timing_ = std::make_unique<npu::Timing>(machine, graph, model_);
+    symbols_ = graph.table().symbols().size();
     executor_ = std::make_unique<npu::Executor>(target_.scratchpad_bytes);
     size_t most_tensors = 0, most_args = 0, most_codes = 0;
     first_kernel_.assign(plan.steps.size() + 1, 0);
@@ -59,10 +70,24 @@ class NpuBackend : public Backend {
         ++context.times->calls[s];
       }
     }
+    return timing_ && end == plan_->steps.size() ? Time(context) : Status();
+  }
+
+  void AddStats(Stats& stats) const override { stats.cycles = cycles_; }
+
+ private:
+  // Cycles are a function of the live shape, so that a run at the shape of the one before costs nothing more.
+  Status Time(const RunContext& context) {
+    const std::span<const int64_t> values = context.block.first(symbols_);
+    if (std::ranges::equal(values, timed_) && cycles_ > 0) return {};
+    cycles_ = 0;
+    timed_.assign(values.begin(), values.end());
+    LS_ASSIGN_OR_RETURN(const auto attributes, timing_->Attributes(values));
+    LS_ASSIGN_OR_RETURN(const npu::ModelReport report, timing_->Simulate(attributes));
+    cycles_ = report.total.cycles;
     return {};
   }
 
- private:
   Status RunKernel(const RunContext& context, size_t index) {
     const npu::Kernel& kernel = model_.kernels[index];
     for (size_t t = 0; t < kernel.tensors.size(); ++t) {
@@ -88,6 +113,7 @@ class NpuBackend : public Backend {
   }
 
   npu::Target target_;
+  std::string machine_file_;  // empty: nothing is timed
   const plan::Plan* plan_ = nullptr;
   npu::Model model_;
   std::vector<npu::Walker> walkers_;  // by kernel
@@ -97,6 +123,10 @@ class NpuBackend : public Backend {
   std::vector<std::span<std::byte>> tensors_;
   std::vector<int64_t> shape_args_;
   std::vector<std::span<const int64_t>> params_;  // by code
+  std::unique_ptr<npu::Timing> timing_;
+  size_t symbols_ = 0;
+  std::vector<int64_t> timed_;  // symbol values of the last run, which took
+  int64_t cycles_ = 0;
 };
 
 }  // namespace

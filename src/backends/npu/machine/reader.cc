@@ -1,7 +1,5 @@
 #include "backends/npu/machine/reader.h"
 
-#include <yaml-cpp/yaml.h>
-
 #include <fmt/ranges.h>
 #include <algorithm>
 #include <bit>
@@ -11,65 +9,49 @@
 #include <set>
 #include <vector>
 
+#include "backends/npu/machine/yaml.h"
+
 namespace liveshape::npu {
 namespace {
 
 constexpr size_t kMostBytes = 1 << 20;  // of a file: ours have 4 KB
 
-class Reader {
- public:
-  explicit Reader(std::string_view where) : where_(where) {}
+std::string Show(const std::string& path) { return path.empty() ? "the file" : path; }
 
-  template <typename... Args>
-  Status Error(const YAML::Mark& mark, fmt::format_string<Args...> format, Args&&... args) const {
-    return InvalidArgument("{}:{}:{}: {}", where_, mark.line + 1, mark.column + 1,
-                           fmt::format(format, std::forward<Args>(args)...));
+// The keys of a map: each of `known`, once, and no other.
+Status CheckKeys(const YamlNode& map, const std::string& path, std::span<const char* const> known) {
+  if (!map.is_map()) return map.Error("{} should be a map", path.empty() ? "a description" : path);
+  std::set<std::string_view> seen;
+  for (const auto& [key, value] : map.entries()) {
+    if (!key.is_scalar()) return key.Error("a key of {} is not a name", Show(path));
+    const std::string_view name = key.scalar();
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      return key.Error("unknown key `{}`{}: there are {}", name, path.empty() ? "" : " in " + path,
+                       fmt::join(known, ", "));
+    if (!seen.insert(name).second) return key.Error("key `{}` comes twice", name);
   }
+  for (const char* name : known)
+    if (!seen.contains(name))
+      return map.Error("{} has no `{}`, which has no default", Show(path), name);
+  return {};
+}
 
-  // The keys of a map: each of `known`, once, and no other.
-  Status Keys(const YAML::Node& map, const std::string& path,
-              std::span<const char* const> known) const {
-    if (!map.IsMap())
-      return Error(map.Mark(), "{} should be a map", path.empty() ? "a description" : path);
-    std::set<std::string> seen;
-    for (const auto& entry : map) {
-      const YAML::Node& key = entry.first;
-      if (!key.IsScalar()) return Error(key.Mark(), "a key of {} is not a name", Show(path));
-      const std::string& name = key.Scalar();
-      if (std::find(known.begin(), known.end(), name) == known.end())
-        return Error(key.Mark(), "unknown key `{}`{}: there are {}", name,
-                     path.empty() ? "" : " in " + path, fmt::join(known, ", "));
-      if (!seen.insert(name).second) return Error(key.Mark(), "key `{}` comes twice", name);
-    }
-    for (const char* name : known)
-      if (!seen.contains(name))
-        return Error(map.Mark(), "{} has no `{}`, which has no default", Show(path), name);
-    return {};
-  }
+Result<int64_t> Integer(const YamlNode& node, const std::string& path, int64_t min, int64_t max) {
+  int64_t value = 0;
+  if (!node.is_scalar()) return node.Error("{} should be an integer", path);
+  const std::string_view text = node.scalar();
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size())
+    return node.Error("{} is `{}`: should be an integer from {} to {}", path, text, min, max);
+  if (value < min || value > max)
+    return node.Error("{} is {}: should be {} to {}", path, value, min, max);
+  return value;
+}
 
-  Result<int64_t> Integer(const YAML::Node& node, const std::string& path, int64_t min,
-                          int64_t max) const {
-    int64_t value = 0;
-    if (!node.IsScalar()) return Error(node.Mark(), "{} should be an integer", path);
-    const std::string& text = node.Scalar();
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size())
-      return Error(node.Mark(), "{} is `{}`: should be an integer from {} to {}", path, text, min,
-                   max);
-    if (value < min || value > max)
-      return Error(node.Mark(), "{} is {}: should be {} to {}", path, value, min, max);
-    return value;
-  }
-
-  Result<std::string> Text(const YAML::Node& node, const std::string& path) const {
-    if (!node.IsScalar()) return Error(node.Mark(), "{} should be text", path);
-    return node.Scalar();
-  }
-
- private:
-  static std::string Show(const std::string& path) { return path.empty() ? "the file" : path; }
-  std::string where_;
-};
+Result<std::string> Text(const YamlNode& node, const std::string& path) {
+  if (!node.is_scalar()) return node.Error("{} should be text", path);
+  return std::string(node.scalar());
+}
 
 struct Field {
   const char* key;
@@ -85,31 +67,28 @@ struct Section {
   std::vector<Section> sections = {};
 };
 
-Status Fill(const Reader& reader, const YAML::Node& map, const std::string& path,
-            const Section& section) {
+Status Fill(const YamlNode& map, const std::string& path, const Section& section) {
   std::vector<const char*> known;
   for (const Field& field : section.fields) known.push_back(field.key);
   for (const auto& [key, flag] : section.flags) known.push_back(key);
   for (const Section& inner : section.sections) known.push_back(inner.key);
   if (path.empty()) known.insert(known.begin(), "name");
-  LS_RETURN_IF_ERROR(reader.Keys(map, path, known));
+  LS_RETURN_IF_ERROR(CheckKeys(map, path, known));
   const std::string prefix = path.empty() ? "" : path + ".";
   for (const Field& field : section.fields) {
-    const YAML::Node node = map[field.key];
-    LS_ASSIGN_OR_RETURN(*field.value,
-                        reader.Integer(node, prefix + field.key, field.min, field.max));
+    const YamlNode node = map[field.key];
+    LS_ASSIGN_OR_RETURN(*field.value, Integer(node, prefix + field.key, field.min, field.max));
     if (field.power_of_two && !std::has_single_bit(static_cast<uint64_t>(*field.value)))
-      return reader.Error(node.Mark(), "{}{} is {}: should be a power of two", prefix, field.key,
-                          *field.value);
+      return node.Error("{}{} is {}: should be a power of two", prefix, field.key, *field.value);
   }
   for (const auto& [key, flag] : section.flags) {
-    const YAML::Node node = map[key];
-    if (!node.IsScalar() || (node.Scalar() != "true" && node.Scalar() != "false"))
-      return reader.Error(node.Mark(), "{}{} should be true or false", prefix, key);
-    *flag = node.Scalar() == "true";
+    const YamlNode node = map[key];
+    if (!node.is_scalar() || (node.scalar() != "true" && node.scalar() != "false"))
+      return node.Error("{}{} should be true or false", prefix, key);
+    *flag = node.scalar() == "true";
   }
   for (const Section& inner : section.sections)
-    LS_RETURN_IF_ERROR(Fill(reader, map[inner.key], prefix + inner.key, inner));
+    LS_RETURN_IF_ERROR(Fill(map[inner.key], prefix + inner.key, inner));
   return {};
 }
 
@@ -176,32 +155,29 @@ Section Layout(Machine& m) {
 }
 
 // What single values cannot show. Each message names the line of its section.
-Status CheckTogether(const Reader& reader, const YAML::Node& root, const Machine& m) {
+Status CheckTogether(const YamlNode& root, const Machine& m) {
   const DramConfig& d = m.dram;
   const DramTiming& t = d.timing;
-  const YAML::Mark dram = root["dram"].Mark(), timing = root["dram"]["timing"].Mark();
+  const YamlNode dram = root["dram"], timing = dram["timing"];
   if (d.Banks() > 64)
-    return reader.Error(dram, "dram has {} banks a channel: should be 64 or less", d.Banks());
+    return dram.Error("dram has {} banks a channel: should be 64 or less", d.Banks());
   if (d.BurstBytes() > d.interleave_bytes || d.BurstBytes() > d.row_bytes)
-    return reader.Error(dram, "a burst of {} bytes is more than interleave_bytes or row_bytes",
-                        d.BurstBytes());
+    return dram.Error("a burst of {} bytes is more than interleave_bytes or row_bytes",
+                      d.BurstBytes());
   if (t.tCCD_S < d.BurstClocks() || t.tCCD_L < t.tCCD_S)
-    return reader.Error(
-        timing,
+    return timing.Error(
         "tCCD_S {} and tCCD_L {}: a burst takes {} clocks, and tCCD_L is no less than tCCD_S",
         t.tCCD_S, t.tCCD_L, d.BurstClocks());
   if (t.tRC < t.tRAS + t.tRP)
-    return reader.Error(timing, "tRC {} is less than tRAS {} + tRP {}", t.tRC, t.tRAS, t.tRP);
+    return timing.Error("tRC {} is less than tRAS {} + tRP {}", t.tRC, t.tRAS, t.tRP);
   if (t.tRRD_L < t.tRRD_S || t.tWTR_L < t.tWTR_S)
-    return reader.Error(timing, "tRRD_L and tWTR_L are no less than tRRD_S and tWTR_S");
-  if (t.tFAW < t.tRRD_S)
-    return reader.Error(timing, "tFAW {} is less than tRRD_S {}", t.tFAW, t.tRRD_S);
+    return timing.Error("tRRD_L and tWTR_L are no less than tRRD_S and tWTR_S");
+  if (t.tFAW < t.tRRD_S) return timing.Error("tFAW {} is less than tRRD_S {}", t.tFAW, t.tRRD_S);
   if (t.tRTW + t.tCWL < t.tCL + d.BurstClocks())
-    return reader.Error(timing,
-                        "tRTW {} lets write data meet read data on the bus: should be {} or more",
+    return timing.Error("tRTW {} lets write data meet read data on the bus: should be {} or more",
                         t.tRTW, t.tCL + d.BurstClocks() - t.tCWL);
   if (t.tREFI <= t.tRFC + t.tRC)
-    return reader.Error(timing, "tREFI {} leaves no time between refreshes of {}", t.tREFI, t.tRFC);
+    return timing.Error("tREFI {} leaves no time between refreshes of {}", t.tREFI, t.tRFC);
   return {};
 }
 
@@ -209,12 +185,8 @@ template <typename T, typename Body>
 Result<T> Parse(std::string_view yaml, std::string_view where, const Body& body) {
   if (yaml.size() > kMostBytes)
     return InvalidArgument("{}: {} bytes: should be {} or less", where, yaml.size(), kMostBytes);
-  const Reader reader(where);
-  try {
-    return body(reader, YAML::Load(std::string(yaml)));
-  } catch (const YAML::Exception& error) {  // syntax; our own reading asks before it takes
-    return reader.Error(error.mark, "not YAML: {}", error.msg);
-  }
+  LS_ASSIGN_OR_RETURN(const YamlDocument document, YamlDocument::Parse(yaml, where));
+  return body(document.root());
 }
 
 template <typename T>
@@ -228,14 +200,13 @@ Result<T> ReadFile(const std::string& path, Result<T> (*read)(std::string_view, 
 }  // namespace
 
 Result<Machine> ReadMachine(std::string_view yaml, std::string_view where) {
-  return Parse<Machine>(yaml, where,
-                        [](const Reader& reader, const YAML::Node& root) -> Result<Machine> {
-                          Machine machine;
-                          LS_RETURN_IF_ERROR(Fill(reader, root, "", Layout(machine)));
-                          LS_ASSIGN_OR_RETURN(machine.name, reader.Text(root["name"], "name"));
-                          LS_RETURN_IF_ERROR(CheckTogether(reader, root, machine));
-                          return machine;
-                        });
+  return Parse<Machine>(yaml, where, [](const YamlNode& root) -> Result<Machine> {
+    Machine machine;
+    LS_RETURN_IF_ERROR(Fill(root, "", Layout(machine)));
+    LS_ASSIGN_OR_RETURN(machine.name, Text(root["name"], "name"));
+    LS_RETURN_IF_ERROR(CheckTogether(root, machine));
+    return machine;
+  });
 }
 
 Result<Machine> ReadMachineFile(const std::string& path) {
@@ -244,31 +215,29 @@ Result<Machine> ReadMachineFile(const std::string& path) {
 
 Result<KernelAttributes> ReadAttributes(std::string_view yaml, std::string_view where) {
   constexpr int64_t kLimit = int64_t{1} << 62;
-  return Parse<KernelAttributes>(
-      yaml, where, [](const Reader& reader, const YAML::Node& root) -> Result<KernelAttributes> {
-        KernelAttributes attributes;
-        constexpr const char* kKeys[] = {"kernel", "shape_args", "address_info"};
-        LS_RETURN_IF_ERROR(reader.Keys(root, "", kKeys));
-        LS_ASSIGN_OR_RETURN(attributes.kernel, reader.Text(root["kernel"], "kernel"));
-        const YAML::Node sizes = root["shape_args"], tensors = root["address_info"];
-        if (!sizes.IsSequence()) return reader.Error(sizes.Mark(), "shape_args should be a list");
-        if (!tensors.IsSequence())
-          return reader.Error(tensors.Mark(), "address_info should be a list");
-        for (const YAML::Node& size : sizes) {
-          LS_ASSIGN_OR_RETURN(attributes.shape_args.emplace_back(),
-                              reader.Integer(size, "shape_args", INT64_MIN, INT64_MAX));
-        }
-        for (const YAML::Node& tensor : tensors) {
-          constexpr const char* kTensorKeys[] = {"tensor", "base", "bytes"};
-          LS_RETURN_IF_ERROR(reader.Keys(tensor, "address_info", kTensorKeys));
-          TensorAddress& address = attributes.address_info.emplace_back();
-          LS_ASSIGN_OR_RETURN(address.tensor, reader.Text(tensor["tensor"], "tensor"));
-          LS_ASSIGN_OR_RETURN(address.base, reader.Integer(tensor["base"], "base", 0, kLimit));
-          LS_ASSIGN_OR_RETURN(address.bytes,
-                              reader.Integer(tensor["bytes"], "bytes", 0, kLimit - address.base));
-        }
-        return attributes;
-      });
+  return Parse<KernelAttributes>(yaml, where, [](const YamlNode& root) -> Result<KernelAttributes> {
+    KernelAttributes attributes;
+    constexpr const char* kKeys[] = {"kernel", "shape_args", "address_info"};
+    LS_RETURN_IF_ERROR(CheckKeys(root, "", kKeys));
+    LS_ASSIGN_OR_RETURN(attributes.kernel, Text(root["kernel"], "kernel"));
+    const YamlNode sizes = root["shape_args"], tensors = root["address_info"];
+    if (!sizes.is_list()) return sizes.Error("shape_args should be a list");
+    if (!tensors.is_list()) return tensors.Error("address_info should be a list");
+    for (const YamlNode& size : sizes.items()) {
+      LS_ASSIGN_OR_RETURN(attributes.shape_args.emplace_back(),
+                          Integer(size, "shape_args", INT64_MIN, INT64_MAX));
+    }
+    for (const YamlNode& tensor : tensors.items()) {
+      constexpr const char* kTensorKeys[] = {"tensor", "base", "bytes"};
+      LS_RETURN_IF_ERROR(CheckKeys(tensor, "address_info", kTensorKeys));
+      TensorAddress& address = attributes.address_info.emplace_back();
+      LS_ASSIGN_OR_RETURN(address.tensor, Text(tensor["tensor"], "tensor"));
+      LS_ASSIGN_OR_RETURN(address.base, Integer(tensor["base"], "base", 0, kLimit));
+      LS_ASSIGN_OR_RETURN(address.bytes,
+                          Integer(tensor["bytes"], "bytes", 0, kLimit - address.base));
+    }
+    return attributes;
+  });
 }
 
 Result<KernelAttributes> ReadAttributesFile(const std::string& path) {

@@ -1,5 +1,4 @@
-// Machine descriptions and attribute files: YAML to structs. In executables only, since Debian's libyaml-cpp.a is not
-// position independent.
+// Machine descriptions and attribute files: YAML to structs.
 //
 //   auto machine = ReadMachineFile("machines/edge.yaml");
 //   // machines/edge.yaml:7:10: vector.lanes is 0: should be 1 to 65536

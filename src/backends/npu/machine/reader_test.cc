@@ -43,6 +43,23 @@ TEST(Reader, ReadsTheMachinesOfTheTree) {
   EXPECT_THAT(ReadMachineFile("machines/none.yaml").status().message(), HasSubstr("cannot read"));
 }
 
+TEST(Reader, HostileYamlIsAnErrorWithItsPlace) {
+  const auto error = [](const std::string& text) {
+    auto machine = ReadMachine(text, "m.yaml");
+    EXPECT_FALSE(machine.ok()) << text;
+    return machine.status().message();
+  };
+  EXPECT_THAT(error(""), HasSubstr("m.yaml:1:1: there is no document"));
+  EXPECT_THAT(error(Text("machines/edge.yaml") + "---\nname: other\n"),
+              HasSubstr("a second document"));
+  EXPECT_THAT(error("&all {name: *all}"), HasSubstr("has no `frequency_mhz`"));
+  EXPECT_THAT(error("name: *nobody"), HasSubstr("m.yaml:1:7: not YAML"));
+  EXPECT_THAT(error("name: x\n\xff\xfe: 1"), HasSubstr("not YAML"));
+  EXPECT_THAT(error("? [a, b]\n: 1"), HasSubstr("is not a name"));
+  EXPECT_THAT(error(std::string(100'000, '[')), HasSubstr("not YAML"));
+  EXPECT_THAT(error(std::string(2 << 20, ' ')), HasSubstr("2097152 bytes"));
+}
+
 TEST(Reader, SaysLineAndColumn) {
   EXPECT_THAT(Error("  lanes: 32", "  lames: 32"),
               StartsWith("m.yaml:21:3: unknown key `lames` in vector: there are lanes, simple"));

@@ -17,16 +17,16 @@ using ::testing::HasSubstr;
 TEST(Roofline, NamesTheLimit) {
   const Machine m = testing::SmallMachine();  // 1024 multiply-adds, 32 lanes, 128 bytes a cycle
   Account account = {.cycles = 1000, .loaded_bytes = 32000, .stored_bytes = 32000, .macs = 102400};
-  Roofline roofline = Place(m, account);
+  Roofline roofline = RooflineOf(m, account);
   EXPECT_EQ(roofline.limit, Limit::kMemory);
   EXPECT_DOUBLE_EQ(roofline.memory_cycles, 500);
   EXPECT_DOUBLE_EQ(roofline.array_cycles, 100);
   EXPECT_DOUBLE_EQ(roofline.Share(account), 0.5);
   EXPECT_DOUBLE_EQ(roofline.intensity, 1.6);
   account.macs *= 6;
-  EXPECT_EQ(Place(m, account).limit, Limit::kArrays);
+  EXPECT_EQ(RooflineOf(m, account).limit, Limit::kArrays);
   account.vector_work = 32 * 700;
-  EXPECT_EQ(Place(m, account).limit, Limit::kLanes);
+  EXPECT_EQ(RooflineOf(m, account).limit, Limit::kLanes);
 }
 
 TEST(Perfetto, WritesWhatTheUnitsDidAndNothingUntilItIsClosed) {

@@ -1,7 +1,8 @@
-// Where a run lies under the machine's roofline: what its multiply-adds and its bytes would take at peak, and which of
-// them is the limit.
+// How much of each unit a run used, and where it lies under the machine's roofline: what its multiply-adds and its bytes
+// would take at peak, and which of them is the limit.
 //
-//   Roofline roofline = Place(machine, account);
+//   UtilisationOf(machine, account).arrays;        // 0.35
+//   Roofline roofline = RooflineOf(machine, account);
 //   roofline.limit;             // Limit::kMemory
 //   roofline.Share(account);    // 0.91: the limit's cycles of the cycles taken
 #pragma once
@@ -10,6 +11,10 @@
 #include "backends/npu/sim/simulator.h"
 
 namespace liveshape::npu {
+
+// Shares of the cycles of all cores; of the memory's peak.
+struct Utilisation { double arrays, lanes, dma, dram, noc; };
+Utilisation UtilisationOf(const Machine& machine, const Account& account);
 
 enum class Limit : uint8_t { kArrays, kLanes, kMemory };
 const char* ToString(Limit limit);
@@ -25,6 +30,6 @@ struct Roofline {
   double Share(const Account& account) const;
 };
 
-Roofline Place(const Machine& machine, const Account& account);
+Roofline RooflineOf(const Machine& machine, const Account& account);
 
 }  // namespace liveshape::npu

@@ -51,8 +51,13 @@ Status BoxWalker::Start(const ls_trace_dma& record, int64_t base, int64_t tensor
                       fmt::join(record.stride, record.stride + record.rank, ", "));
   if (gathered_ != 0 && gather_stride_ > 0)
     gather_rows_ = std::min((tensor_bytes - element - high) / gather_stride_ + 1, int64_t{1} << 31);
-  std::stable_sort(dims_.begin(), dims_.begin() + rank_,
-                   [](const Dim& a, const Dim& b) { return a.stride > b.stride; });
+  // By insertion: a handful of dims, once a record, and nothing is allocated.
+  for (int i = 1; i < rank_; ++i)
+    for (int j = i; j > 0; --j) {
+      Dim &outer = dims_[static_cast<size_t>(j - 1)], &inner = dims_[static_cast<size_t>(j)];
+      if (outer.stride >= inner.stride) break;
+      std::swap(outer, inner);
+    }
   run_bytes_ = element;
   while (rank_ > 0 && dims_[static_cast<size_t>(rank_ - 1)].stride == run_bytes_)
     run_bytes_ *= dims_[static_cast<size_t>(--rank_)].extent;

@@ -53,17 +53,17 @@ void Core::Admit(int64_t cycle) {
     waiting_.pop_front();
     if (tile.operations.empty()) continue;
     ++in_flight_;
-    if (free_flying_.empty()) {
-      free_flying_.push_back(static_cast<uint32_t>(flying_.size()));
-      flying_.emplace_back();
+    if (free_tile_slots_.empty()) {
+      free_tile_slots_.push_back(static_cast<uint32_t>(records_left_.size()));
+      records_left_.push_back(0);
     }
-    const uint32_t flying = free_flying_.back();
-    free_flying_.pop_back();
-    flying_[flying].left = static_cast<uint32_t>(tile.operations.size());
+    const uint32_t tile_slot = free_tile_slots_.back();
+    free_tile_slots_.pop_back();
+    records_left_[tile_slot] = static_cast<uint32_t>(tile.operations.size());
     std::vector<uint32_t> loads;
     for (const uint32_t slot : tile.operations) {
       Operation& operation = pool_[slot];
-      operation.tile_slot = flying;
+      operation.tile_slot = tile_slot;
       operation.tile = tile.number;
       operation.ready = cycle;  // but for what it waits for
       operation.waits = 1;      // itself, until it is connected
@@ -157,10 +157,10 @@ void Core::Complete(uint32_t slot, int64_t cycle) {
     if (waiting.kind == Operation::Kind::kLoad) counters_.load_waits += cycle - waiting.ready;
     Ready(dependent, cycle);
   }
-  const uint32_t flying = operation.tile_slot;
+  const uint32_t tile_slot = operation.tile_slot;
   free_.push_back(slot);
-  if (--flying_[flying].left > 0) return;
-  free_flying_.push_back(flying);
+  if (--records_left_[tile_slot] > 0) return;
+  free_tile_slots_.push_back(tile_slot);
   --in_flight_;
   Admit(cycle);
 }

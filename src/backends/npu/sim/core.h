@@ -5,7 +5,8 @@
 // it, a write for the reads and writes before it. Loads of one tile into one version fill parts of it and do not wait
 // for each other; sums of the array into one version follow each other without a gap. So a load of the next tile
 // waits until its version is free, and enters the DMA queue before the store of the tile that computes. A record only
-// ever waits for earlier ones, so the order of the trace is one in which all can be done.
+// ever waits for earlier ones, so the order of the trace is one in which all can be done: that nothing moves any more
+// would be a fault of the simulator, which DescribeWaits then shows.
 #pragma once
 
 #include <array>
@@ -61,13 +62,13 @@ class Core {
   void set_observer(const Observer* observer) { observer_ = observer; }
 
  private:
+  friend struct CorePeer;  // of tests, which make such a fault
   struct Reference { uint32_t slot, generation; };
   struct Version { std::vector<Reference> writers, readers; };
   struct Tile {
     int64_t number;
     std::vector<uint32_t> operations;
   };
-  struct Flying { uint32_t left = 0; };
   struct Event {
     int64_t cycle;
     uint64_t order;  // of being found: ties are settled the same way in every run
@@ -105,9 +106,9 @@ class Core {
   std::vector<uint32_t> free_;
   std::vector<Version> versions_;
   std::deque<Tile> waiting_;
-  std::vector<Flying> flying_;
-  std::vector<uint32_t> free_flying_;
-  size_t in_flight_ = 0;
+  std::vector<uint32_t> records_left_;  // by Operation::tile_slot
+  std::vector<uint32_t> free_tile_slots_;
+  size_t in_flight_ = 0;  // tiles
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   uint64_t order_ = 0;
   std::array<Unit, 2> units_;  // array, vector

@@ -61,26 +61,32 @@ Result<KernelReport> Simulator::EndKernel(int walk_returned) {
 Status Simulator::Check(const Account& account) const {
   LS_RETURN_IF_ERROR(costs_->CheckSamples());
   const double cycles = static_cast<double>(account.cycles);
-  const double compute =
+  const double arrays =
       static_cast<double>(account.macs) / static_cast<double>(machine_.PeakMacsPerCycle());
+  const double lanes = static_cast<double>(account.vector_work) /
+                       static_cast<double>(machine_.vector.lanes * machine_.cores);
   const double bandwidth = static_cast<double>(account.burst_bytes) / machine_.PeakBytesPerCycle();
-  if (cycles < std::floor(compute) || cycles < std::floor(bandwidth))
+  if (cycles < std::floor(std::max({arrays, lanes, bandwidth})))
     return Internal(
-        "{} cycles are fewer than the {:.0f} of its multiply-adds or the {:.0f} of its bytes at "
-        "peak",
-        account.cycles, compute, bandwidth);
+        "{} cycles are fewer than the {:.0f} of its multiply-adds, the {:.0f} of its vector "
+        "operations or the {:.0f} of its bytes at peak",
+        account.cycles, arrays, lanes, bandwidth);
   const int64_t all = account.cycles * machine_.cores;
   if (account.array_busy + Sum(account.array_idle) != all ||
       account.vector_busy + Sum(account.vector_idle) != all)
     return Internal("busy and idle cycles do not add up: arrays {} + {}, lanes {} + {}, of {}",
                     account.array_busy, Sum(account.array_idle), account.vector_busy,
                     Sum(account.vector_idle), all);
-  int64_t asked = 0;
-  for (const auto& core : cores_) asked += core->counters().asked_bytes;
-  int64_t moved = 0;
-  for (const auto& core : cores_)
-    moved += core->counters().loaded_bytes + core->counters().stored_bytes;
+  int64_t asked = 0, moved = 0, sent = 0;
+  for (const auto& core : cores_) {
+    const Core::Counters& counters = core->counters();
+    asked += counters.asked_bytes;
+    moved += counters.loaded_bytes + counters.stored_bytes;
+    sent += counters.bursts;
+  }
   if (asked != moved) return Internal("{} bytes were asked for, {} moved", asked, moved);
+  const int64_t served = memory_.Counters().bursts;
+  if (sent != served) return Internal("{} bursts were sent, memory served {}", sent, served);
   return {};
 }
 

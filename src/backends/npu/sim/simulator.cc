@@ -173,6 +173,28 @@ Status Simulator::MarkRead(uint32_t version, const char* what) {
                             last_item_);
 }
 
+// On the buffer's side; sim/box.h sees to the tensor's.
+Status Simulator::CheckBox(const ls_trace_dma& record) const {
+  if (record.rank > LS_TRACE_MAX_RANK)
+    return InvalidArgument("a DMA record has rank {}: should be {} or less", record.rank,
+                           LS_TRACE_MAX_RANK);
+  int64_t low = record.place.offset, high = record.place.offset;
+  bool overflow = false;
+  for (uint32_t i = 0; i < record.rank; ++i) {
+    if (record.extent[i] <= 0) return {};  // nothing moves
+    int64_t reach = 0;
+    overflow |= __builtin_mul_overflow(record.extent[i] - 1, record.buffer_stride[i], &reach);
+    int64_t& end = reach < 0 ? low : high;
+    overflow |= __builtin_add_overflow(end, reach, &end);
+  }
+  const ls_trace_buffer& buffer =
+      kernel_->buffers[*variant_ * kernel_->buffers_per_variant + record.place.buffer];
+  if (overflow || low < 0 || high > buffer.bytes - int64_t{record.element_bytes})
+    return OutOfRange("a DMA reaches bytes [{}, {}) of buffer `{}`, which has {}", low,
+                      high + record.element_bytes, buffer.name, buffer.bytes);
+  return {};
+}
+
 int Simulator::OnDma(const ls_trace_dma& record) {
   if (!in_tile_) return Failed(InvalidArgument("a DMA record outside a tile"));
   if (record.tensor >= kernel_->tensors.size())
@@ -181,6 +203,7 @@ int Simulator::OnDma(const ls_trace_dma& record) {
   ++work_.records;
   Result<uint32_t> place = VersionOf(record.place);
   if (!place.ok()) return Failed(std::move(place).status());
+  if (Status box = CheckBox(record); !box.ok()) return Failed(std::move(box));
   Operation& operation = owner_->NewOperation(&operations_);
   operation.kind = record.store != 0 ? Operation::Kind::kStore : Operation::Kind::kLoad;
   operation.name = kernel_->tensors[record.tensor].tensor;

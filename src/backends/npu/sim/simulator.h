@@ -9,9 +9,9 @@
 //   simulator.cycles();
 //
 // Kernels run one after another. A walk is read only as far ahead as some core can use: items go, in order, to the core
-// with the least to do. Every run checks itself: cycles are no fewer than compute or bandwidth allow, each unit's busy
-// and idle cycles are all there are, the bytes moved are those asked for, and nothing is read before it was written in
-// its item.
+// with the least to do. Every run checks itself: cycles are no fewer than the roofline's, each unit's busy and idle
+// cycles are all there are, the bytes moved are those asked for and lie within tensor and buffer, memory served each
+// burst once, and nothing is read before it was written in its item.
 #pragma once
 
 #include <cstdint>
@@ -66,12 +66,14 @@ class Simulator {
   // `kernel`, with all it views, lives until EndKernel.
   Status BeginKernel(const KernelView& kernel);
   const ls_trace_sink* sink() const { return &sink_; }
-  // `walk_returned`: what the walk did. Its errors, and the simulator's own that ended it, come out here.
+  // `walk_returned`: what the walk did. Its errors, and the simulator's own that ended it, come out here; nothing can be
+  // asked of the simulator after one.
   Result<KernelReport> EndKernel(int walk_returned);
 
   int64_t cycles() const { return end_; }
 
  private:
+  friend struct CorePeer;  // see core.h
   int OnDispatch(const ls_trace_dispatch& record);
   int OnDma(const ls_trace_dma& record);
   int OnCompute(const ls_trace_compute& record);
@@ -81,7 +83,7 @@ class Simulator {
   Status ChooseVariant(uint32_t variant);
   Result<uint32_t> VersionOf(const ls_trace_place& place) const;
   Status MarkRead(uint32_t version, const char* what);
-  Status CloseTile();
+  Status CheckBox(const ls_trace_dma& record) const;
   Core* HungriestCore();
   Status ReadAhead();
   Status Step();  // a NoC latency of time

@@ -6,6 +6,13 @@
 #include "backends/npu/sim/testing.h"
 
 namespace liveshape::npu {
+// Reaches into a core: records have places in its pool in the order of the trace.
+struct CorePeer {
+  static void AddWait(Simulator& simulator, uint32_t who, uint32_t for_whom) {
+    simulator.cores_[0]->Wait(who, for_whom);
+  }
+};
+
 namespace {
 
 using testing::AddKernel;
@@ -247,6 +254,28 @@ TEST(Simulator, ATraceOutOfOrderIsRefused) {
                         emit.Barrier(LS_TRACE_BARRIER_TILE);
                       })),
               HasSubstr("reaches bytes [4080, 4112) of 4096"));
+  EXPECT_THAT(Refused(SmallMachine(), Broken([](Emitter& emit) {
+                        emit.Dispatch(0);
+                        emit.Move(false, 0, {0, 0, 4}, 0, 0, 512, 1, 1);
+                      })),
+              HasSubstr("reaches bytes [4, 2052) of buffer `buffer`, which has 2048"));
+}
+
+// No trace can make a record wait for a later one, so the wait is put in by hand: an add of the first tile waits for
+// its own store.
+TEST(Simulator, WhenNothingMovesTheCycleOfWaitsIsNamed) {
+  Simulator simulator(SmallMachine());
+  const HandKernel kernel = AddKernel(512, 512);
+  const KernelView view = kernel.view();
+  ASSERT_TRUE(simulator.BeginKernel(view).ok());
+  ASSERT_EQ(kernel.walk(*simulator.sink()), 0);  // one tile, of which nothing has begun yet
+  CorePeer::AddWait(simulator, /*who=*/2, /*for_whom=*/3);
+  const Result<KernelReport> report = simulator.EndKernel(0);
+  ASSERT_FALSE(report.ok());
+  EXPECT_THAT(report.status().message(),
+              HasSubstr("add of tile 0 on core 0 waits for store out of tile 0 on core 0, which "
+                        "waits for add of tile 0 on core 0"));
+  EXPECT_THAT(report.status().message(), HasSubstr("nothing moves any more at cycle"));
 }
 
 }  // namespace
