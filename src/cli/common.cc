@@ -72,8 +72,15 @@ Result<BackendPtr> MakeBackend(const std::string& name, int threads, bool profil
   if (name == "null") return MakeNullBackend();
   if (name == "webgpu") return MakeWebGpuBackend({.profile = profile});
   if (name == "npu") return MakeNpuBackend({.machine = machine});
-  if (name.starts_with("npu:") && name.ends_with(".yaml"))
-    return MakeNpuBackend({.machine = name.substr(4)});
+  // Values as that machine computes them. Its cycles are told by `simulate`: timing allocates, which strict runs forbid.
+  if (name.starts_with("npu:") && name.ends_with(".yaml")) {
+    LS_ASSIGN_OR_RETURN(const npu::Machine described, npu::ReadMachineFile(name.substr(4)));
+    return MakeNpuBackend({.scratchpad_bytes = described.scratchpad_bytes,
+                           .array_rows = static_cast<int>(described.array.rows),
+                           .array_cols = static_cast<int>(described.array.columns),
+                           .arrays = static_cast<int>(described.array.count),
+                           .lanes = static_cast<int>(described.vector.lanes)});
+  }
   if (name.starts_with("npu:")) {
     LS_ASSIGN_OR_RETURN(const int64_t tile, ParseInt(name.substr(4)));
     if (tile < 1 || tile > (1 << 20))
