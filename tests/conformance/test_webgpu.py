@@ -108,6 +108,12 @@ def test_a_long_context_is_split_over_workgroups(name, prepared, tmp_path, monke
     check(name, prepared, tmp_path)
 
 
+@pytest.mark.parametrize("name", ["linear_q8_f16", "linear_raw"])
+def test_products_do_without_subgroups(name, prepared, tmp_path, monkeypatch):
+    monkeypatch.setenv("LIVESHAPE_WEBGPU_TUNING", "subgroups=0")
+    check(name, prepared, tmp_path)
+
+
 def test_an_embedding_beyond_a_binding_is_bound_in_parts(prepared, tmp_path, monkeypatch):
     """4800 bytes of weights: what 151,936 x 1024 are where 128 MiB are bound."""
     monkeypatch.setenv("LIVESHAPE_WEBGPU_LIMITS", "smallest,binding_bytes=2048")

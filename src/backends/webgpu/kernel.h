@@ -67,6 +67,7 @@ struct Tuning {
       264;  // from which the big tile pays: two a multiprocessor of a large GPU
   int64_t small_tile_groups = 64;  // below which tiles of half the rows do
   int64_t fuse = 1;                // 0: every step is its own dispatch
+  int64_t subgroups = 1;           // 0: not used, though the device has them
   int64_t whole_keys = 128;        // of a context up to which attention does not split it
 };
 Tuning ReadTuning(const char* text);  // null: as above

@@ -24,6 +24,7 @@ Tuning ReadTuning(const char* text) {
       {"big_tile_groups", &t.big_tile_groups},
       {"small_tile_groups", &t.small_tile_groups},
       {"fuse", &t.fuse},
+      {"subgroups", &t.subgroups},
       {"whole_keys", &t.whole_keys},
   };
   for (std::string_view rest = text ? text : ""; !rest.empty();) {

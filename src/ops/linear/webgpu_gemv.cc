@@ -27,7 +27,8 @@ constexpr char kCodes8[] = R"(fn codes(w: u32, a: vec4<f32>) -> f32 {
 struct GemvText {
   const PackedWeight& w;
   const PanelProduct& product;
-  DType dtype;  // of the input
+  DType dtype;       // of the input
+  int64_t subgroup;  // invocations; 0: sums go through workgroup memory
   int64_t lanes, staged_most;
 
   int64_t per = PerVector(dtype);
@@ -203,8 +204,17 @@ struct GemvText {
   std::string PutSums() const {
     std::string text;
     for (size_t j = 0; j < product.joined.size(); ++j)
-      for (int64_t q = 0; q < w.quads; ++q)
-        text += fmt::format("  sums[({0}u * LANES + lane) * QUADS + {1}u] = sum{0}_{1};\n", j, q);
+      for (int64_t q = 0; q < w.quads; ++q) {
+        for (int64_t d = w.parts; d < subgroup; d *= 2)
+          text += fmt::format("  sum{0}_{1} += subgroupShuffleXor(sum{0}_{1}, {2}u);\n", j, q, d);
+        text +=
+            subgroup
+                ? fmt::format(
+                      "  if (lane % SUBGROUP < PARTS) {{\n    sums[(({0}u * SUBGROUPS + lane / "
+                      "SUBGROUP) * PARTS + lane % SUBGROUP) * QUADS + {1}u] = sum{0}_{1};\n  }}\n",
+                      j, q)
+                : fmt::format("  sums[({0}u * LANES + lane) * QUADS + {1}u] = sum{0}_{1};\n", j, q);
+      }
     return text;
   }
 };
@@ -246,11 +256,17 @@ Dispatch PanelGemv(const Lowering& l, const PanelProduct& product) {
   const DType dtype = l.out(0).dtype;
   const int64_t panels = (Columns(w, product) + 15) / 16,
                 joined = static_cast<int64_t>(product.joined.size());
-  // Workgroup memory holds a sum of every lane and as much of the row as is left.
-  const int64_t memory = l.limits.workgroup_bytes - 512, each_lane = joined * (16 * w.quads + 4);
   int64_t lanes = std::min<int64_t>(l.tuning.gemv_lanes, int64_t{l.limits.workgroup_invocations});
-  while (lanes > 32 && lanes * each_lane > memory / 2) lanes /= 2;
-  const GemvText t{w, product, dtype, lanes, (memory - lanes * each_lane) / 4};
+  const int64_t size = l.tuning.subgroups ? l.features.subgroup_size : 0;
+  const int64_t subgroup = size >= 2 * w.parts && lanes % size == 0 ? size : 0;
+  // Workgroup memory holds the sums, of every lane or of every subgroup, and as much of the row as is left.
+  const int64_t memory = l.limits.workgroup_bytes - 512;
+  const auto sums = [&] {
+    const int64_t vectors = subgroup ? lanes / subgroup * w.parts : lanes;
+    return joined * (16 * w.quads * vectors + 4 * lanes);
+  };
+  while (lanes > std::max<int64_t>(32, subgroup) && sums() > memory / 2) lanes /= 2;
+  const GemvText t{w, product, dtype, subgroup, lanes, (memory - sums()) / 4};
   Dispatch d = BeginProduct(l, product, w);
   d.groups = product.m * panels;
   if (product.normed && product.norm_weight != kAbsent) {
@@ -268,7 +284,16 @@ Dispatch PanelGemv(const Lowering& l, const PanelProduct& product) {
       panels, lanes, w.parts, w.quads, joined, t.chunk, (t.staged + 3) / 4,
       std::max(16 * joined, lanes / 16));
   if (w.bits) d.body += w.bits == 4 ? kCodes4 : kCodes8;
-  std::string body = Store(product, dtype) + wgsl::kGemvPanels;
+  std::string body = Store(product, dtype);
+  if (subgroup) body += fmt::format("const SUBGROUP = {}u;\n", subgroup);
+  body += subgroup ? wgsl::kGemvSubgroups : wgsl::kGemvMemory;
+  body += wgsl::kGemvPanels;
+  Replace(
+      body, "@LANE@",
+      subgroup
+          ? "@builtin(subgroup_id) subgroup: u32, @builtin(subgroup_invocation_id) place: u32) {\n"
+            "  let lane = subgroup * SUBGROUP + place;"
+          : "@builtin(local_invocation_index) lane: u32) {");
   Replace(body, "@DECLARE@", t.Declare());
   Replace(body, "@LOAD_FIRST@", "  {\n" + t.LoadWeights("0u") + t.LoadRow("0u") + "  }\n");
   Replace(body, "@NORM@", t.Norm());

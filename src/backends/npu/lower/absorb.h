@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "plan/plan.h"
+#include "plan/locations.h"
 
 namespace liveshape::npu {
 

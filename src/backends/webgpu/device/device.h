@@ -49,7 +49,10 @@ struct Limits {
 inline constexpr Limits kSmallestLimits = {256u << 20, 128u << 20, 64u << 10, 8,
                                            16u << 10,  128,        65535,     256};
 
-struct Features { bool f16 = false, subgroups = false, timestamps = false; };
+struct Features {
+  bool f16 = false, subgroups = false, timestamps = false;
+  uint32_t subgroup_size = 0;  // of a device: probed (probe.h); 0: shaders must do without
+};
 
 struct AdapterInfo {
   std::string name;     // "NVIDIA H200"

@@ -1,5 +1,6 @@
 // The device on whatever adapter this machine has; in CI a software one (scripts/deps.sh test).
 #include "backends/webgpu/device/device.h"
+#include "backends/webgpu/device/probe.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -206,6 +207,20 @@ TEST(WebGpuDevice, AnUnknownAdapterIsRefusedWithThoseThatExist) {
   ASSERT_FALSE(device.ok());
   EXPECT_EQ(device.status().code(), Code::kNotFound);
   EXPECT_THAT(device.status().message(), HasSubstr("this machine has: 0 ("));
+}
+
+// Software devices have subgroups, of 4 or 8; a device that was asked to do without has none.
+TEST(Device, SubgroupsAreProbed) {
+  auto device = OpenDevice({});
+  ASSERT_TRUE(device.ok()) << device.status().message();
+  const uint32_t size = (*device)->features().subgroup_size;
+  EXPECT_EQ(size != 0, (*device)->features().subgroups);
+  EXPECT_EQ(size & (size - 1), 0u);
+  EXPECT_EQ(ProbeSubgroupSize(**device), size);
+  auto without = OpenDevice({.subgroups = false});
+  ASSERT_TRUE(without.ok()) << without.status().message();
+  EXPECT_EQ((*without)->features().subgroup_size, 0u);
+  EXPECT_EQ(ProbeSubgroupSize(**without), 0u);
 }
 
 }  // namespace

@@ -1,6 +1,10 @@
 #include "backends/webgpu/device/native_device.h"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "backends/webgpu/device/probe.h"
 
 namespace liveshape::gpu {
 namespace native {
@@ -111,6 +115,22 @@ NativeDevice::~NativeDevice() {
   if (device_) wgpu_.DeviceRelease(device_);
 }
 
+namespace {
+
+// On a device of its own, so that a session's counts are its own; once a process and adapter, which does not change.
+uint32_t SubgroupSize(const Library& wgpu, const Adapter& adapter) {
+  static std::mutex mutex;
+  static std::map<std::string, uint32_t> known;
+  std::lock_guard lock(mutex);
+  auto [size, added] = known.try_emplace(adapter.info().name + adapter.info().driver);
+  if (added) {
+    NativeDevice device(wgpu, adapter.info());
+    if (device.Open(adapter.handle(), {}).ok()) size->second = ProbeSubgroupSize(device);
+  }
+  return size->second;
+}
+
+}  // namespace
 }  // namespace native
 
 using native::Library;
@@ -129,6 +149,8 @@ Result<std::unique_ptr<Device>> OpenDevice(const DeviceOptions& options) {
   LS_ASSIGN_OR_RETURN(const size_t chosen, native::ChooseAdapter(adapters, options.adapter));
   auto device = std::make_unique<native::NativeDevice>(*wgpu, adapters[chosen].info());
   LS_RETURN_IF_ERROR(device->Open(adapters[chosen].handle(), options));
+  if (device->features().subgroups)
+    device->RelyOnSubgroups(native::SubgroupSize(*wgpu, adapters[chosen]));
   return std::unique_ptr<Device>(std::move(device));
 }
 

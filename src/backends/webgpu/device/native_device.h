@@ -37,6 +37,7 @@ class NativeDevice : public Device {
  public:
   NativeDevice(const Library& wgpu, AdapterInfo info) : wgpu_(wgpu) { adapter_ = std::move(info); }
   ~NativeDevice() override;
+  void RelyOnSubgroups(uint32_t size) { features_.subgroup_size = size; }
   Status Open(WGPUAdapter adapter, const DeviceOptions& options);
 
   BufferId CreateBuffer(uint64_t bytes, BufferUse use, std::string_view label) override;
