@@ -12,8 +12,8 @@ namespace {
 using plan::Operand;
 using plan::Step;
 
-// Strips of what stages read take scratchpad from the sums.
-constexpr size_t kMostStages = 4, kMostOperands = 8;
+// Parts and strips take scratchpad from the sums.
+constexpr size_t kMostStages = 4, kMostOperands = 8, kMostParts = 2;
 
 class Finder {
  public:
@@ -139,6 +139,7 @@ class Finder {
       parts.back() = static_cast<int>(known - columns.begin());
       if (known == columns.end()) columns.push_back(column);
     }
+    if (columns.size() > kMostParts) return false;
     if (fusion.stages.empty()) fusion.columns = std::move(columns);
     return true;
   }
