@@ -89,7 +89,8 @@ TEST(Attributes, AreWrittenAndReadAgain) {
   KernelAttributes attributes;
   attributes.kernel = "k3: \"add\"\n";
   attributes.shape_args = {1000, -1};
-  const std::pair<std::string, int64_t> tensors[] = {{"x", 4000}, {"y", 0}, {"out\t", 5000}};
+  const std::pair<std::string, int64_t> tensors[] = {
+      {"x", 4000}, {"y", 0}, {"out\t\u2028\u00e9", 5000}};
   auto addresses = AssignAddresses(tensors, 4096);
   ASSERT_TRUE(addresses.ok());
   attributes.address_info = *addresses;
