@@ -244,7 +244,7 @@ def test_bad_input(add, tmp_path):
     for text, why in [
         ("a: &a [*a]", "unknown key `a`"),
         ("", "no document"),
-        ("[" * 9999, "not YAML"),
+        ("[" * 9999, "brackets"),
     ]:
         bad.write_text(text)
         assert why in cli("simulate", add, "--machine", bad, code=2).stderr

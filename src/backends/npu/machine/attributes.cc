@@ -5,16 +5,28 @@
 namespace liveshape::npu {
 namespace {
 
-// A double-quoted YAML scalar: any name survives.
-std::string YamlString(const std::string& text) {
+// A double-quoted YAML scalar: any UTF-8 name survives. Beyond ASCII it is escaped, since some characters there are line
+// breaks to YAML, which a reader folds.
+std::string YamlString(std::string_view text) {
   std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\')
-      out += {'\\', c};
-    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
-      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    else
-      out += c;
+  for (size_t i = 0; i < text.size();) {
+    const auto first = static_cast<unsigned char>(text[i]);
+    if (first < 0x80) {
+      ++i;
+      if (first == '"' || first == '\\')
+        out += {'\\', static_cast<char>(first)};
+      else if (first < 0x20 || first == 0x7f)
+        out += fmt::format("\\x{:02x}", first);
+      else
+        out += static_cast<char>(first);
+      continue;
+    }
+    const size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+    uint32_t code = first & (0xffu >> (length + 1));
+    for (size_t k = 1; k < length && i + k < text.size(); ++k)
+      code = code << 6 | (static_cast<unsigned char>(text[i + k]) & 0x3fu);
+    out += fmt::format("\\U{:08x}", code);
+    i += length;
   }
   return out + '"';
 }

@@ -14,7 +14,7 @@
 namespace liveshape::npu {
 namespace {
 
-constexpr size_t kMostBytes = 1 << 20;  // of a file: ours have 4 KB
+constexpr size_t kMostBytes = 1 << 16;  // of a file: ours have 4 KB
 
 std::string Show(const std::string& path) { return path.empty() ? "the file" : path; }
 

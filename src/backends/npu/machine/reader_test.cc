@@ -55,9 +55,12 @@ TEST(Reader, HostileYamlIsAnErrorWithItsPlace) {
   EXPECT_THAT(error("&all {name: *all}"), HasSubstr("has no `frequency_mhz`"));
   EXPECT_THAT(error("name: *nobody"), HasSubstr("m.yaml:1:7: not YAML"));
   EXPECT_THAT(error("name: x\n\xff\xfe: 1"), HasSubstr("not YAML"));
+  EXPECT_THAT(error(std::string("\0\xff", 2)), HasSubstr("not YAML"));
+  EXPECT_THAT(error("&a [*a, *a]"), HasSubstr("should be a map"));
   EXPECT_THAT(error("? [a, b]\n: 1"), HasSubstr("is not a name"));
-  EXPECT_THAT(error(std::string(100'000, '[')), HasSubstr("not YAML"));
-  EXPECT_THAT(error(std::string(2 << 20, ' ')), HasSubstr("2097152 bytes"));
+  EXPECT_THAT(error("\n" + std::string(1000, '[')),
+              HasSubstr("m.yaml:2:65: more than 64 brackets"));
+  EXPECT_THAT(error(std::string(1 << 20, ' ')), HasSubstr("1048576 bytes"));
 }
 
 TEST(Reader, SaysLineAndColumn) {
@@ -82,20 +85,12 @@ TEST(Reader, RefusesWhatNoMachineCanBe) {
   EXPECT_THAT(Error("tRRD_L: 6", "tRRD_L: 3"), HasSubstr("no less than"));
 }
 
-TEST(Reader, HostileTextIsAnError) {
-  EXPECT_FALSE(ReadMachine("", "m").ok());
-  EXPECT_FALSE(ReadMachine("[[[[[[", "m").ok());
-  EXPECT_FALSE(ReadMachine(std::string(100'000, '['), "m").ok());
-  EXPECT_FALSE(ReadMachine("&a [*a, *a]", "m").ok());
-  EXPECT_FALSE(ReadMachine(std::string("\0\xff", 2), "m").ok());
-  EXPECT_FALSE(ReadMachine(std::string(2 << 20, ' '), "m").ok());
-}
-
 TEST(Attributes, AreWrittenAndReadAgain) {
   KernelAttributes attributes;
   attributes.kernel = "k3: \"add\"\n";
   attributes.shape_args = {1000, -1};
-  const std::pair<std::string, int64_t> tensors[] = {{"x", 4000}, {"y", 0}, {"out\t", 5000}};
+  const std::pair<std::string, int64_t> tensors[] = {
+      {"x", 4000}, {"y", 0}, {"out\t\u2028\u00e9", 5000}};
   auto addresses = AssignAddresses(tensors, 4096);
   ASSERT_TRUE(addresses.ok());
   attributes.address_info = *addresses;

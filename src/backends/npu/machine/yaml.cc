@@ -2,6 +2,8 @@
 
 #include <yaml.h>
 
+#include <algorithm>
+
 namespace liveshape::npu {
 
 struct YamlNode::Data {
@@ -20,6 +22,24 @@ const yaml_node_t& As(const void* node) { return *static_cast<const yaml_node_t*
 
 Status ErrorAt(const std::string& where, const yaml_mark_t& mark, const std::string& message) {
   return InvalidArgument("{}:{}:{}: {}", where, mark.line + 1, mark.column + 1, message);
+}
+
+// libyaml looks at every open bracket with each token: a file of nothing but brackets would take it seconds. Brackets in
+// text count too, which no file with fewer open ones than this will notice.
+constexpr int kMostOpen = 64;
+
+Status CheckNesting(std::string_view text, const std::string& where) {
+  yaml_mark_t at = {};
+  int open = 0;
+  for (const char c : text) {
+    open += c == '[' || c == '{' ? 1 : c == ']' || c == '}' ? -1 : 0;
+    if (open > kMostOpen)
+      return ErrorAt(where, at, fmt::format("more than {} brackets are open", kMostOpen));
+    open = std::max(open, 0);
+    at.column = c == '\n' ? 0 : at.column + 1;
+    at.line += c == '\n';
+  }
+  return {};
 }
 
 }  // namespace
@@ -66,6 +86,7 @@ Status YamlNode::ErrorWith(const std::string& message) const {
 }
 
 Result<YamlDocument> YamlDocument::Parse(std::string_view text, std::string_view where) {
+  LS_RETURN_IF_ERROR(CheckNesting(text, std::string(where)));
   struct Parser {
     yaml_parser_t state = {};
     ~Parser() { yaml_parser_delete(&state); }
