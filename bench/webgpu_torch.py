@@ -142,8 +142,8 @@ def measure(prefills, contexts):
     if not torch.cuda.is_available():
         print("# torch sees no GPU: nothing to compare with")
         return {}
-    # cuDNN's attention is planned anew for each length of a growing cache, 1 ms a layer; torch's own
-    # flash attention is the better setting for decoding.
+    # cuDNN's attention is planned anew for each length of a growing cache, 1 ms a layer; torch's
+    # own flash attention is the better setting for decoding.
     torch.backends.cuda.enable_cudnn_sdp(False)
     try:
         model, name = transformers_model(), "transformers' Qwen3"
