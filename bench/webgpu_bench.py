@@ -160,11 +160,13 @@ def sweep():
     tiles += [(128, 64, 8), (64, 128, 8), (128, 128, 8)]
     for name, quant in (("chain_f32", ""), ("chain_f16", ""), ("chain_f16", "q4")):
         for m, n, columns in tiles:
-            tuning = f"tile_m={m},tile_n={n},tile_columns={columns},big_tile_groups=1000000,small_tile_groups=0"
+            tuning = f"tile_m={m},tile_n={n},tile_columns={columns}"
+            tuning += ",big_tile_groups=1000000,small_tile_groups=0"
             for r in bench("chain", compiled(name, quant), 1024, 16, 128, 512, 2048, tuning=tuning):
                 us = r["gpu_us_a_layer"]
                 print(
-                    f"tile {m}x{n}/{columns} {name[6:]} {quant} M={r['m']}: {tera(us, r['m']):.1f} TFLOP/s",
+                    f"tile {m}x{n}/{columns} {name[6:]} {quant} M={r['m']}:"
+                    f" {tera(us, r['m']):.1f} TFLOP/s",
                     flush=True,
                 )
     live = compiled("qwen3_8192", "q4")

@@ -69,7 +69,8 @@ bool Runs(std::vector<std::string> words) {
 std::string NearUs() {
   constexpr uintptr_t kPage = 1 << 21, kDistance = uintptr_t{1} << 29;
   const auto here = reinterpret_cast<uintptr_t>(&CompileProducer) & ~(kPage - 1);
-  return fmt::format("-Wl,-Ttext-segment={:#x}", here > 2 * kDistance ? here - kDistance : here + kDistance);
+  return fmt::format("-Wl,-Ttext-segment={:#x}",
+                     here > 2 * kDistance ? here - kDistance : here + kDistance);
 }
 
 }  // namespace
@@ -78,9 +79,8 @@ Status CompileProducer(const std::string& source, const std::string& path) {
   LS_ASSIGN_OR_RETURN(const std::string compiler, FindCompiler());
   const std::string part = fmt::format("{}.{}", path, getpid()), from = part + ".cc";
   LS_RETURN_IF_ERROR(WriteFile(from, source));
-  const std::vector<std::string> words = {compiler,  "-std=c++17",           "-O2", "-fPIC",
-                                          "-shared", "-fvisibility=hidden", "-o",  part,
-                                          from};
+  const std::vector<std::string> words = {
+      compiler, "-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-o", part, from};
   std::vector<std::string> near = words;
   near.push_back(NearUs());
   // Not every linker knows the wish.
