@@ -34,7 +34,7 @@ sys.path.insert(0, str(ROOT / "python"))
 CLI = os.environ.get("LIVESHAPE", str(ROOT / "build" / "release" / "liveshape"))
 
 BATCH = torch.export.Dim("N", min=1, max=1 << 20)
-TURN_SECONDS = 3e-3
+TURN_SECONDS = 10e-3  # after a stop caches and threads are cold: a turn is many calls
 
 
 def compile_case(module, example, folder):

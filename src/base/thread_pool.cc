@@ -48,23 +48,34 @@ constexpr uint32_t kOneJob = 1u << 16;
 struct ThreadPool::Impl {
   alignas(64) std::atomic<uint32_t> state{kClosed};
   alignas(64) std::atomic<uint32_t> opened{0};  // jobs so far: what idle workers sleep on
-  alignas(64) std::atomic<int64_t> next{0};     // first index not claimed
+  // A worker claims its own stretch of the chunks first, then what others have left of theirs: what it had in its caches
+  // after the last kernel, or the last run, it gets again.
+  struct alignas(64) Stretch { std::atomic<int64_t> next{0}; };  // first chunk not claimed
+  std::vector<Stretch> stretches;                                // by worker
   std::atomic<bool> stop{false};
   bool spin = true;
 
   int64_t count = 0;
-  int64_t chunk = 0;
+  int64_t chunk = 0, chunks = 0;
   Trampoline call = nullptr;
   void* body = nullptr;
   void* allocation_frame = nullptr;  // workers' allocations count for the run that they serve
 
   std::vector<std::thread> workers;
 
+  int64_t FirstChunk(size_t stretch) const {
+    return static_cast<int64_t>(stretch) * chunks / static_cast<int64_t>(stretches.size());
+  }
+
   void RunChunks(int worker) {
-    for (;;) {
-      const int64_t begin = next.fetch_add(chunk, std::memory_order_relaxed);
-      if (begin >= count) return;
-      call(body, begin, std::min(begin + chunk, count), worker);
+    for (size_t i = 0; i < stretches.size(); ++i) {
+      const size_t stretch = (static_cast<size_t>(worker) + i) % stretches.size();
+      const int64_t end = FirstChunk(stretch + 1);
+      for (;;) {
+        const int64_t at = stretches[stretch].next.fetch_add(1, std::memory_order_relaxed);
+        if (at >= end) break;
+        call(body, at * chunk, std::min((at + 1) * chunk, count), worker);
+      }
     }
   }
 
@@ -111,6 +122,7 @@ ThreadPool::ThreadPool(int threads) {
   if (size_ == 1) return;
   impl_ = std::make_unique<Impl>();
   impl_->spin = size_ <= cores;  // spinning on a core that another worker needs helps nobody
+  impl_->stretches = std::vector<Impl::Stretch>(static_cast<size_t>(size_));
   impl_->workers.reserve(size_ - 1);
   for (int w = 1; w < size_; ++w) impl_->workers.emplace_back([this, w] { impl_->Work(w); });
 }
@@ -132,10 +144,12 @@ void ThreadPool::Dispatch(int64_t count, int64_t grain, Trampoline call, void* b
   const int64_t grains = (count + grain - 1) / grain;
   job.chunk = grain * std::max<int64_t>(1, grains / (int64_t{4} * size_));
   job.count = count;
+  job.chunks = (count + job.chunk - 1) / job.chunk;
   job.call = call;
   job.body = body;
   job.allocation_frame = CurrentAllocationFrame();
-  job.next.store(0, std::memory_order_relaxed);
+  for (size_t i = 0; i < job.stretches.size(); ++i)
+    job.stretches[i].next.store(job.FirstChunk(i), std::memory_order_relaxed);
   job.state.store((closed + kOneJob) & kJob, std::memory_order_release);
   job.opened.fetch_add(1, std::memory_order_release);
   job.opened.notify_all();
