@@ -1,7 +1,8 @@
 // Convolution as an implicit matrix product: rows are output pixels, columns output channels, and K runs over input
-// channels times taps in the order of the weight, in steps of several channels, or of a part of a large window. The DMA
-// lays the pixels of each tap beside each other in the scratchpad (im2col on the way in): all taps in one box, or, where
-// taps reach into padding, a box each, clamped, after the tile was zeroed.
+// channels times taps in the order of the weight, in steps of several channels, or of a part of a large window. Of a step
+// the scratchpad holds the band of the image that its pixels see, once, and the array's address generators find the taps
+// in it. Windows with gaps (dilation, strides beyond their size) would hold more than they see: there the DMA lays the
+// pixels of each tap beside each other, a box each. Padding is zeroed before. Small images go several to a tile.
 #include <algorithm>
 
 #include "backends/npu/lower/product.h"
@@ -43,7 +44,7 @@ class ConvLowering {
     ChooseTiles();
     AddBuffers();
     AddCodes();
-    k_.Loop("image", x_.dims[0], [&](Expr n) {
+    k_.Tiles("image", x_.dims[0], tile_images_, [&](Span n) {
       k_.Loop("group", k_.Int(groups_), [&](Expr g) {
         k_.Tiles("i", y_.dims[2], tile_rows_, [&](Span i) {
           k_.Tiles("j", y_.dims[3], tile_cols_, [&](Span j) {
@@ -88,7 +89,14 @@ class ConvLowering {
     if (target.forced_tile > 0) pixels_ = target.forced_tile;
     tile_cols_ = k_.Let("tile_cols", sym::Max(k_.Int(1), sym::Min(y_.dims[3], k_.Int(pixels_))));
     tile_rows_ = k_.Let("tile_rows", sym::FloorDiv(k_.Int(pixels_), tile_cols_));
+    const Expr image = sym::Max(k_.Int(1), y_.dims[2] * y_.dims[3]);
+    tile_images_ =
+        k_.Let("tile_images", sym::Max(k_.Int(1), sym::FloorDiv(k_.Int(pixels_), image)));
+    in_bands_ = std::max(h_.stride, Reach(h_, tile_p_)) * std::max(w_.stride, Reach(w_, tile_q_)) <=
+                tile_p_ * tile_q_;
   }
+  // What so many taps of a window span.
+  static int64_t Reach(const ops::Window& w, int64_t taps) { return (taps - 1) * w.dilation + 1; }
 
   void AddBuffers() {
     const int64_t k = depth(), size = x_.element();
@@ -102,23 +110,28 @@ class ConvLowering {
     Code simple{.name = "zero"};
     simple.per_element[VectorClass::kSimple] = 1;
     if (padded()) zero_ = k_.AddCode(simple, ZeroValues(x_.dtype));
-    multiply_ = k_.AddCode({.name = "matmul", .unit = Unit::kArray},
-                           MultiplyValues(x_.dtype, weight_.view.dtype));
+    const Code matmul{.name = "matmul", .unit = Unit::kArray};
+    multiply_ = k_.AddCode(
+        matmul, in_bands_
+                    ? MultiplyBandValues(x_.dtype, weight_.view.dtype, {h_.stride, h_.dilation},
+                                         {w_.stride, w_.dilation}, pixels_ * depth())
+                    : MultiplyValues(x_.dtype, weight_.view.dtype));
   }
 
-  void Item(Expr n, Expr g, Span i, Span j, Span o) {
+  void Item(Span n, Expr g, Span i, Span j, Span o) {
     k_.Item();
-    const Expr pixels = k_.Let("pixels", i.live * j.live);
+    const Expr pixels = k_.Let("pixels", n.live * i.live * j.live);
     const Span out = {k_.Let("o_at", g * out_channels_ + o.start), o.live};
-    const auto box = [&](const View& y, Span rows, Span cols) {
+    const auto box = [&](const View& y, Span images, Span rows, Span cols) {
       const Expr pixel = o.live * y.element();
-      return Epilogue::Box{y.offset + n * y.strides[0] + out.start * y.strides[1] +
+      return Epilogue::Box{y.offset + images.start * y.strides[0] + out.start * y.strides[1] +
                                rows.start * y.strides[2] + cols.start * y.strides[3],
-                           {{rows.live, y.strides[2], cols.live * pixel},
+                           {{images.live, y.strides[0], rows.live * cols.live * pixel},
+                            {rows.live, y.strides[2], cols.live * pixel},
                             {cols.live, y.strides[3], pixel},
                             {o.live, y.strides[1], k_.Int(y.element())}}};
     };
-    const Epilogue::Tile tile = {{pixels}, out, [&](const View& y) { return box(y, i, j); }};
+    const Epilogue::Tile tile = {{pixels}, out, [&](const View& y) { return box(y, n, i, j); }};
     const auto steps = [&](const char* name, int64_t extent, int64_t size, const auto& body) {
       const int64_t count = (extent + size - 1) / size;
       k_.Loop(name, k_.Int(count), [&](Expr step) {
@@ -145,59 +158,78 @@ class ConvLowering {
     const Expr strip_rows =
         k_.Let("strip_rows", sym::Select(sym::Eq(strip_cols, tile_cols_),
                                          sym::FloorDiv(k_.Int(most), strip_cols), k_.Int(1)));
-    k_.Tiles("si", i.live, strip_rows, [&](Span si) {
-      k_.Tiles("sj", j.live, strip_cols, [&](Span sj) {
-        const Span rows = {i.start + si.start, si.live}, cols = {j.start + sj.start, sj.live};
-        epilogue_.RunStrip({{si.live, sj.live},
-                            out,
-                            [&](const View& y) { return box(y, rows, cols); },
-                            si.start * j.live + sj.start},
-                           {k_.At(c_)});
+    k_.Loop("sn", n.live, [&](Expr sn) {
+      k_.Tiles("si", i.live, strip_rows, [&](Span si) {
+        k_.Tiles("sj", j.live, strip_cols, [&](Span sj) {
+          const Span image = {n.start + sn, k_.Int(1)}, rows = {i.start + si.start, si.live},
+                     cols = {j.start + sj.start, sj.live};
+          epilogue_.RunStrip({{si.live, sj.live},
+                              out,
+                              [&](const View& y) { return box(y, image, rows, cols); },
+                              (sn * i.live + si.start) * j.live + sj.start},
+                             {k_.At(c_)});
+        });
       });
     });
   }
 
-  void Step(Expr n, Expr g, Span i, Span j, const Epilogue::Tile& tile, const Depth& d) {
+  void Step(Span n, Expr g, Span i, Span j, const Epilogue::Tile& tile, const Depth& d) {
     const Expr pixels = tile.rows[0];
     k_.Dispatch();
-    if (padded()) {
-      k_.Compute(zero_, {pixels, d.all}, {k_.At(a_)});
+    if (in_bands_) {
+      LoadBand(n, g, i, j, d);
+    } else {
+      if (padded()) k_.Compute(zero_, {pixels, d.all}, {k_.At(a_)});
       for (int64_t p = 0; p < tile_p_; ++p)
         for (int64_t q = 0; q < tile_q_; ++q)
           k_.If(sym::And(sym::Lt(k_.Int(p), d.p.live), sym::Lt(k_.Int(q), d.q.live)),
                 [&] { LoadTap(n, g, i, j, d, p, q); });
-    } else {
-      LoadTaps(n, g, i, j, d);
     }
     LoadWeight(k_, weight_, weight_.view.offset, b_, tile.columns,
                {d.c.start * taps_ + d.p.start * w_.size + d.q.start, d.all});
     k_.If(d.last, [&] { epilogue_.LoadVectors(tile.columns); });
     k_.BarrierLoads();
     k_.Compute(multiply_, {k_.Int(1), pixels, d.all, tile.columns.live},
-               {k_.At(c_), k_.At(a_), k_.At(b_)}, {d.first});
+               {k_.At(c_), k_.At(a_), k_.At(b_)}, {d.first, i.live, j.live, d.p.live, d.q.live});
     k_.If(d.last, [&] { epilogue_.FinishSums(tile, {k_.At(c_)}); });
     k_.BarrierTile();
   }
 
-  // Of the image and the channels of this step.
-  Expr At(Expr n, Expr g, const Depth& d, Expr row, Expr col) const {
-    return x_.offset + n * x_.strides[0] + (g * channels_ + d.c.start) * x_.strides[1] +
+  // Of the first image and the channels of this step.
+  Expr At(Span n, Expr g, const Depth& d, Expr row, Expr col) const {
+    return x_.offset + n.start * x_.strides[0] + (g * channels_ + d.c.start) * x_.strides[1] +
            row * x_.strides[2] + col * x_.strides[3];
   }
 
-  void LoadTaps(Expr n, Expr g, Span i, Span j, const Depth& d) {
-    const Expr size = k_.Int(x_.element()), pixel = d.all * size;
-    std::vector<BoxDim> box = {{i.live, x_.strides[2] * h_.stride, j.live * pixel},
-                               {j.live, x_.strides[3] * w_.stride, pixel},
-                               {d.c.live, x_.strides[1], d.p.live * d.q.live * size}};
-    if (taps_ > 1) {
-      box.push_back({d.p.live, x_.strides[2] * h_.dilation, d.q.live * size});
-      box.push_back({d.q.live, x_.strides[3] * w_.dilation, size});
-    }
-    k_.Load(x_, k_.At(a_),
-            At(n, g, d, i.start * h_.stride + d.p.start * h_.dilation,
-               j.start * w_.stride + d.q.start * w_.dilation),
-            std::move(box));
+  // The part of the input's extent that a band from `first` on, `live` long, covers.
+  Span Covered(Expr first, Expr live, Expr extent) {
+    const Expr start = sym::Max(k_.Int(0), first), end = sym::Min(extent, first + live);
+    return {start, k_.Let("covered", sym::Max(k_.Int(0), end - start))};
+  }
+
+  void LoadBand(Span n, Expr g, Span i, Span j, const Depth& d) {
+    const Expr size = k_.Int(x_.element());
+    const auto first = [&](const ops::Window& w, Span tile, Span taps) {
+      return tile.start * w.stride + taps.start * w.dilation - k_.Int(w.before);
+    };
+    const auto length = [&](const ops::Window& w, Span tile, Span taps) {
+      return (tile.live - k_.Int(1)) * w.stride + (taps.live - k_.Int(1)) * w.dilation + k_.Int(1);
+    };
+    const Expr top = first(h_, i, d.p), left = first(w_, j, d.q);
+    const Expr rows = k_.Let("band_rows", length(h_, i, d.p)),
+               cols = k_.Let("band_cols", length(w_, j, d.q));
+    const Span down = Covered(top, rows, x_.dims[2]), across = Covered(left, cols, x_.dims[3]);
+    if (padded())
+      k_.If(sym::Lt(down.live * across.live, rows * cols),
+            [&] { k_.Compute(zero_, {n.live * d.c.live * rows, cols}, {k_.At(a_)}); });
+    const Expr to = ((down.start - top) * cols + (across.start - left)) * size;
+    k_.If(sym::Lt(k_.Int(0), down.live * across.live), [&] {
+      k_.Load(x_, k_.At(a_, to), At(n, g, d, down.start, across.start),
+              {{n.live, x_.strides[0], d.c.live * rows * cols * size},
+               {d.c.live, x_.strides[1], rows * cols * size},
+               {down.live, x_.strides[2], cols * size},
+               {across.live, x_.strides[3], size}});
+    });
   }
 
   // Output places of a tile for which a tap of window `w` lies inside the input.
@@ -211,7 +243,7 @@ class ConvLowering {
     return {first, k_.Let("inside", sym::Max(k_.Int(0), end - first))};
   }
 
-  void LoadTap(Expr n, Expr g, Span i, Span j, const Depth& d, int64_t p, int64_t q) {
+  void LoadTap(Span n, Expr g, Span i, Span j, const Depth& d, int64_t p, int64_t q) {
     const int64_t size = x_.element();
     const Expr tap_p = d.p.start + p, tap_q = d.q.start + q;
     const Span rows = Inside(h_, tap_p, x_.dims[2], i), cols = Inside(w_, tap_q, x_.dims[3], j);
@@ -222,7 +254,8 @@ class ConvLowering {
                     (d.q.live * p + q) * size;
     k_.If(sym::Lt(k_.Int(0), rows.live * cols.live), [&] {
       k_.Load(x_, k_.At(a_, to), At(n, g, d, row, col),
-              {{rows.live, x_.strides[2] * h_.stride, j.live * pixel},
+              {{n.live, x_.strides[0], i.live * j.live * pixel},
+               {rows.live, x_.strides[2] * h_.stride, j.live * pixel},
                {cols.live, x_.strides[3] * w_.stride, pixel},
                {d.c.live, x_.strides[1], d.p.live * d.q.live * size}});
     });
@@ -238,7 +271,8 @@ class ConvLowering {
   const int64_t groups_, taps_;
   int64_t channels_ = 1, out_channels_ = 1, tile_o_ = 1, pixels_ = 1;
   int64_t tile_c_ = 1, tile_p_ = 1, tile_q_ = 1;  // of K
-  Expr tile_rows_, tile_cols_;
+  Expr tile_images_, tile_rows_, tile_cols_;
+  bool in_bands_ = false;
   uint32_t a_ = 0, b_ = 0, c_ = 0, zero_ = 0, multiply_ = 0;
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <vector>
 
 #include "backends/npu/values/element.h"
 #include "backends/npu/values/multiply.h"
@@ -25,22 +27,58 @@ void Multiply(const ls_trace_compute& record, float* c, const A& a, const B& b) 
 
 }  // namespace
 
+namespace {
+
+// c (+)= left * b, left being [M, K], row-major.
+void MultiplyInto(const ValueCall& call, DType a, const std::byte* left, DType b) {
+  const int64_t* const extent = call.record.extent;
+  float* const c = call.as<float>(0);
+  if (call.record.argument[0] != 0) std::fill_n(c, extent[1] * extent[3], 0.0f);
+  if (extent[2] == 0) return;  // nothing was loaded
+  const auto from = [&](int64_t i) { return LoadFloat(a, left, i); };
+  if (a == DType::kF32 && b == DType::kF32) {
+    MultiplyAdd({c, reinterpret_cast<const float*>(left), call.as<float>(2), extent[1], extent[2],
+                 extent[3]});
+  } else if (b == DType::kF32) {
+    const float* const right = call.as<float>(2);
+    Multiply(call.record, c, from, [right](int64_t i) { return right[i]; });
+  } else {
+    Multiply(call.record, c, from, [&](int64_t i) { return LoadFloat(b, call.operand[2], i); });
+  }
+}
+
+}  // namespace
+
 ValueFunction MultiplyValues(DType a, DType b) {
   return [a, b](const ValueCall& call) {
-    const int64_t* const extent = call.record.extent;
-    float* const c = call.as<float>(0);
-    if (call.record.argument[0] != 0) std::fill_n(c, extent[1] * extent[3], 0.0f);
-    const auto left = [&](int64_t i) { return LoadFloat(a, call.operand[1], i); };
-    if (extent[2] == 0) {
-      return Status();  // nothing was loaded
-    } else if (a == DType::kF32 && b == DType::kF32) {
-      MultiplyAdd({c, call.as<float>(1), call.as<float>(2), extent[1], extent[2], extent[3]});
-    } else if (b == DType::kF32) {
-      const float* const right = call.as<float>(2);
-      Multiply(call.record, c, left, [right](int64_t i) { return right[i]; });
-    } else {
-      Multiply(call.record, c, left, [&](int64_t i) { return LoadFloat(b, call.operand[2], i); });
+    MultiplyInto(call, a, call.operand[1], b);
+    return Status();
+  };
+}
+
+ValueFunction MultiplyBandValues(DType a, DType b, Steps down, Steps across, int64_t most) {
+  // What the address generators would bring, a row of taps for every pixel. Made here: a run does not allocate.
+  auto patches = std::make_shared<std::vector<float>>(static_cast<size_t>(most));
+  return [a, b, down, across, patches](const ValueCall& call) {
+    const int64_t m = call.record.extent[1], k = call.record.extent[2];
+    const int64_t* const argument = call.record.argument;
+    const int64_t rows = argument[1], cols = argument[2], p = argument[3], q = argument[4];
+    const int64_t band_rows = (rows - 1) * down.stride + (p - 1) * down.dilation + 1,
+                  band_cols = (cols - 1) * across.stride + (q - 1) * across.dilation + 1;
+    const int64_t channels = k / (p * q);
+    float* to = patches->data();
+    for (int64_t pixel = 0; pixel < m; ++pixel) {
+      const int64_t image = pixel / (rows * cols), i = pixel / cols % rows, j = pixel % cols;
+      for (int64_t c = 0; c < channels; ++c)
+        for (int64_t s = 0; s < p; ++s)
+          for (int64_t t = 0; t < q; ++t)
+            *to++ = LoadFloat(
+                a, call.operand[1],
+                ((image * channels + c) * band_rows + i * down.stride + s * down.dilation) *
+                        band_cols +
+                    j * across.stride + t * across.dilation);
     }
+    MultiplyInto(call, DType::kF32, reinterpret_cast<const std::byte*>(patches->data()), b);
     return Status();
   };
 }

@@ -8,6 +8,10 @@ namespace liveshape::npu {
 
 // Extents [1, M, K, N]; operands c (f32), a, b. Argument 0: not 0 begins the sum.
 ValueFunction MultiplyValues(DType a, DType b);
+// The same, a being a band of images, [image, channel, row, column], in which the taps of each pixel are found. Arguments 1 to
+// 4: rows and columns of pixels of an image, taps down and across. M * K is at most `most`.
+struct Steps { int64_t stride, dilation; };
+ValueFunction MultiplyBandValues(DType a, DType b, Steps down, Steps across, int64_t most);
 // Extents [M, N]; operands c (f32, in place), bias.
 ValueFunction BiasValues(DType bias);
 // Extents [M, N]; operands out, c (f32).
