@@ -59,22 +59,33 @@ class ConvLowering {
 
  private:
   bool padded() const { return h_.before + h_.after + w_.before + w_.after > 0; }
-  int64_t depth() const { return tile_c_ * tile_p_ * tile_q_; }
-  int64_t Bytes(int64_t m, int64_t strip) const {
-    const int64_t k = depth();
+  // Many pixels, and few (a small image at a small batch): those wait for weights, and take more of them at a time.
+  static constexpr size_t kVariants = 2;
+  static constexpr int64_t kFewPixels = 256, kFewDepth = 4;
+  int64_t depth(size_t variant) const { return tile_c_[variant] * tile_p_ * tile_q_; }
+  int64_t Bytes(size_t variant, int64_t m, int64_t strip) const {
+    const int64_t k = depth(variant);
     return 2 * (m * k + k * tile_o_) * x_.element() + 2 * m * tile_o_ * 4 +
            epilogue_.Bytes({m * tile_o_, tile_o_, strip * tile_o_});
   }
-  int64_t StripPixels(int64_t m) const {
-    return StripRows(m,
-                     [&](int64_t strip) { return Bytes(m, strip) <= l_.target.scratchpad_bytes; });
+  int64_t StripPixels(size_t variant) const {
+    return StripRows(pixels_[variant], [&](int64_t strip) {
+      return Bytes(variant, pixels_[variant], strip) <= l_.target.scratchpad_bytes;
+    });
   }
-  int64_t Bytes(int64_t m) const { return Bytes(m, StripPixels(m)); }
+  bool Fits(size_t variant) const {
+    return Bytes(variant, pixels_[variant], StripPixels(variant)) <= l_.target.scratchpad_bytes;
+  }
 
   void ChooseTiles() {
     const Target& target = l_.target;
     const int64_t rows = target.array_rows, taps = std::min(rows, kMostTaps);
-    tile_c_ = std::min(channels_, std::max<int64_t>(1, rows / taps_));
+    // A window that is cut goes channel by channel: a step of K is one stretch of the weight.
+    for (size_t v : {0, 1})
+      tile_c_[v] =
+          taps_ > taps
+              ? 1
+              : std::min(channels_, std::max<int64_t>(1, (v ? kFewDepth : 1) * rows / taps_));
     tile_q_ = std::min(w_.size, taps);
     tile_p_ = std::min(h_.size, std::max<int64_t>(1, taps / tile_q_));
     tile_o_ = std::min<int64_t>(out_channels_, 4 * target.array_cols);
@@ -82,16 +93,20 @@ class ConvLowering {
     if (weight_.form != WeightForm::kStrided && groups_ > 1 &&
         out_channels_ % weight_.n_alignment() != 0)
       tile_o_ = 1;
-    pixels_ = 8 * rows;
-    while (Bytes(pixels_) > target.scratchpad_bytes && pixels_ > 16) pixels_ /= 2;
-    while (Bytes(pixels_) > target.scratchpad_bytes && tile_o_ > 16)
-      tile_o_ = (tile_o_ / 2 + 15) / 16 * 16;
-    if (target.forced_tile > 0) pixels_ = target.forced_tile;
-    tile_cols_ = k_.Let("tile_cols", sym::Max(k_.Int(1), sym::Min(y_.dims[3], k_.Int(pixels_))));
-    tile_rows_ = k_.Let("tile_rows", sym::FloorDiv(k_.Int(pixels_), tile_cols_));
+    pixels_[0] = 8 * rows;
+    while (!Fits(0) && pixels_[0] > 16) pixels_[0] /= 2;
+    while (!Fits(0) && tile_o_ > 16) tile_o_ = (tile_o_ / 2 + 15) / 16 * 16;
+    if (target.forced_tile > 0) pixels_[0] = target.forced_tile;
+    pixels_[1] = std::min(pixels_[0], kFewPixels);
+    while (!Fits(1) && tile_c_[1] > tile_c_[0]) tile_c_[1] = std::max(tile_c_[0], tile_c_[1] / 2);
+    const Expr all = y_.dims[0] * y_.dims[2] * y_.dims[3];
+    k_.SetVariants(kVariants, sym::Select(sym::Le(all, k_.Int(pixels_[1])), k_.Int(1), k_.Int(0)));
+    step_c_ = k_.Let("step_c", k_.ByVariant(tile_c_));
+    const Expr pixels = k_.Let("most_pixels", k_.ByVariant(pixels_));
+    tile_cols_ = k_.Let("tile_cols", sym::Max(k_.Int(1), sym::Min(y_.dims[3], pixels)));
+    tile_rows_ = k_.Let("tile_rows", sym::FloorDiv(pixels, tile_cols_));
     const Expr image = sym::Max(k_.Int(1), y_.dims[2] * y_.dims[3]);
-    tile_images_ =
-        k_.Let("tile_images", sym::Max(k_.Int(1), sym::FloorDiv(k_.Int(pixels_), image)));
+    tile_images_ = k_.Let("tile_images", sym::Max(k_.Int(1), sym::FloorDiv(pixels, image)));
     in_bands_ = std::max(h_.stride, Reach(h_, tile_p_)) * std::max(w_.stride, Reach(w_, tile_q_)) <=
                 tile_p_ * tile_q_;
   }
@@ -99,11 +114,19 @@ class ConvLowering {
   static int64_t Reach(const ops::Window& w, int64_t taps) { return (taps - 1) * w.dilation + 1; }
 
   void AddBuffers() {
-    const int64_t k = depth(), size = x_.element();
-    a_ = k_.AddBuffer("a", pixels_ * k * size);
-    b_ = k_.AddBuffer("b", k * tile_o_ * size);
-    c_ = k_.AddBuffer("c", pixels_ * tile_o_ * 4, 2, Turn::kItem);
-    epilogue_.AddBuffers({{pixels_ * tile_o_, tile_o_, StripPixels(pixels_) * tile_o_}});
+    const int64_t size = x_.element();
+    std::vector<int64_t> a, b, c;
+    std::vector<Epilogue::Sizes> stages;
+    for (size_t v = 0; v < kVariants; ++v) {
+      a.push_back(pixels_[v] * depth(v) * size);
+      b.push_back(depth(v) * tile_o_ * size);
+      c.push_back(pixels_[v] * tile_o_ * 4);
+      stages.push_back({pixels_[v] * tile_o_, tile_o_, StripPixels(v) * tile_o_});
+    }
+    a_ = k_.AddBuffer("a", a);
+    b_ = k_.AddBuffer("b", b);
+    c_ = k_.AddBuffer("c", c, 2, Turn::kItem);
+    epilogue_.AddBuffers(stages);
   }
 
   void AddCodes() {
@@ -114,7 +137,8 @@ class ConvLowering {
     multiply_ = k_.AddCode(
         matmul, in_bands_
                     ? MultiplyBandValues(x_.dtype, weight_.view.dtype, {h_.stride, h_.dilation},
-                                         {w_.stride, w_.dilation}, pixels_ * depth())
+                                         {w_.stride, w_.dilation},
+                                         std::max(pixels_[0] * depth(0), pixels_[1] * depth(1)))
                     : MultiplyValues(x_.dtype, weight_.view.dtype));
   }
 
@@ -132,18 +156,18 @@ class ConvLowering {
                             {o.live, y.strides[1], k_.Int(y.element())}}};
     };
     const Epilogue::Tile tile = {{pixels}, out, [&](const View& y) { return box(y, n, i, j); }};
-    const auto steps = [&](const char* name, int64_t extent, int64_t size, const auto& body) {
-      const int64_t count = (extent + size - 1) / size;
-      k_.Loop(name, k_.Int(count), [&](Expr step) {
+    const auto steps = [&](const char* name, int64_t extent, Expr size, const auto& body) {
+      const Expr count = sym::CeilDiv(k_.Int(extent), size);
+      k_.Loop(name, count, [&](Expr step) {
         const Expr start = k_.Let(fmt::format("{}_start", name), step * size);
-        const Expr live = sym::Min(k_.Int(size), k_.Int(extent) - start);
+        const Expr live = sym::Min(size, k_.Int(extent) - start);
         body(Span{start, k_.Let(fmt::format("{}_live", name), live)}, sym::Eq(step, k_.Int(0)),
-             sym::Eq(step, k_.Int(count - 1)));
+             sym::Eq(step, count - k_.Int(1)));
       });
     };
-    steps("c", channels_, tile_c_, [&](Span c, Expr first_c, Expr last_c) {
-      steps("p", h_.size, tile_p_, [&](Span p, Expr first_p, Expr last_p) {
-        steps("q", w_.size, tile_q_, [&](Span q, Expr first_q, Expr last_q) {
+    steps("c", channels_, step_c_, [&](Span c, Expr first_c, Expr last_c) {
+      steps("p", h_.size, k_.Int(tile_p_), [&](Span p, Expr first_p, Expr last_p) {
+        steps("q", w_.size, k_.Int(tile_q_), [&](Span q, Expr first_q, Expr last_q) {
           Step(n, g, i, j, tile,
                {c, p, q, k_.Let("depth", c.live * p.live * q.live),
                 sym::And(first_c, sym::And(first_p, first_q)),
@@ -153,11 +177,12 @@ class ConvLowering {
     });
     if (!epilogue_.in_strips()) return;
     // Whole rows of pixels, or parts of one: either way a strip is dense in the tile.
-    const int64_t most = StripPixels(pixels_);
-    const Expr strip_cols = k_.Let("strip_cols", sym::Min(tile_cols_, k_.Int(most)));
-    const Expr strip_rows =
-        k_.Let("strip_rows", sym::Select(sym::Eq(strip_cols, tile_cols_),
-                                         sym::FloorDiv(k_.Int(most), strip_cols), k_.Int(1)));
+    const int64_t strips[] = {StripPixels(0), StripPixels(1)};
+    const Expr most = k_.Let("strip_pixels", k_.ByVariant(strips));
+    const Expr strip_cols = k_.Let("strip_cols", sym::Min(tile_cols_, most));
+    const Expr strip_rows = k_.Let(
+        "strip_rows",
+        sym::Select(sym::Eq(strip_cols, tile_cols_), sym::FloorDiv(most, strip_cols), k_.Int(1)));
     k_.Loop("sn", n.live, [&](Expr sn) {
       k_.Tiles("si", i.live, strip_rows, [&](Span si) {
         k_.Tiles("sj", j.live, strip_cols, [&](Span sj) {
@@ -269,9 +294,10 @@ class ConvLowering {
   Epilogue epilogue_;
   View y_;
   const int64_t groups_, taps_;
-  int64_t channels_ = 1, out_channels_ = 1, tile_o_ = 1, pixels_ = 1;
-  int64_t tile_c_ = 1, tile_p_ = 1, tile_q_ = 1;  // of K
-  Expr tile_images_, tile_rows_, tile_cols_;
+  int64_t channels_ = 1, out_channels_ = 1, tile_o_ = 1;
+  int64_t pixels_[kVariants] = {1, 1};
+  int64_t tile_c_[kVariants] = {1, 1}, tile_p_ = 1, tile_q_ = 1;  // of K
+  Expr step_c_, tile_images_, tile_rows_, tile_cols_;
   bool in_bands_ = false;
   uint32_t a_ = 0, b_ = 0, c_ = 0, zero_ = 0, multiply_ = 0;
 };
