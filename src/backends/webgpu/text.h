@@ -40,6 +40,18 @@ fn pack_pair(a: f32, b: f32) -> u32 { return pack2x16float(vec2<f32>(a, b)); }
 
 // Floats of a dtype that lie in a vector of four words, and the f32 of its halves (16 bits) or of the whole (32).
 inline int64_t PerVector(DType dtype) { return 16 / static_cast<int64_t>(SizeOf(dtype)); }
+// The vector of f32 expressions element(0), element(1), ...
+template <typename F>
+std::string VectorOf(DType dtype, F element) {
+  std::string text;
+  for (int64_t word = 0; word < 4; ++word) {
+    text += word ? ", " : "vec4<u32>(";
+    text += dtype == DType::kF32
+                ? "bitcast<u32>(" + element(word) + ")"
+                : "pack_pair(" + element(2 * word) + ", " + element(2 * word + 1) + ")";
+  }
+  return text + ")";
+}
 inline std::string Quad(DType dtype, std::string_view vector, int64_t quad) {
   std::string text(vector);
   if (dtype == DType::kF32) return "bitcast<vec4<f32>>(" + text + ")";

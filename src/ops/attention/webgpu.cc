@@ -73,7 +73,7 @@ std::string PutResult(DType dtype, int64_t width, bool rows_outside) {
 constexpr char kPutHere[] =
     R"(fn put_pair(b: u32, h: u32, s: u32, g: u32, e: u32, group: u32, sum: vec2<f32>, total: f32,
             most: f32) {
-  if (e < WIDTH) { put_result(b, h, s, g, e, sum, total); }
+  put_result(b, h, s, g, e, sum, total);
 }
 )";
 constexpr char kPutInScratch[] =
@@ -84,7 +84,7 @@ constexpr char kPutInScratch[] =
     set_scratch(at, total);
     set_scratch(at + 1u, most);
   }
-  if (e < WIDTH) { set_scratch(at + 2u + e, sum.x); }
+  set_scratch(at + 2u + e, sum.x);
   if (e + 1u < WIDTH) { set_scratch(at + 3u + e, sum.y); }
 }
 )";

@@ -28,15 +28,8 @@ fn {0}_vector(at: u32, i: u32) -> vec4<u32> {{
     d.body += fmt::format("  return in{}_vec4(at / {}u + i);\n}}\n", input, per);
     return;
   }
-  d.body += "  return vec4<u32>(";
-  for (int64_t word = 0; word < 4; ++word) {
-    const std::string comma = word ? ", " : "";
-    d.body += comma + (per == 4 ? fmt::format("bitcast<u32>({0}_at(at, 4u * i + {1}u))", name, word)
-                                : fmt::format("pack_pair({0}_at(at, 8u * i + {1}u), "
-                                              "{0}_at(at, 8u * i + {2}u))",
-                                              name, 2 * word, 2 * word + 1));
-  }
-  d.body += ");\n}\n";
+  const auto at = [&](int64_t e) { return fmt::format("{}_at(at, {}u * i + {}u)", name, per, e); };
+  d.body += "  return " + VectorOf(dtype, at) + ";\n}\n";
 }
 
 }  // namespace

@@ -53,12 +53,7 @@ std::string VectorFunction(const Lowering& l, const char* name, const char* argu
                ? fmt::format("in{}(at + {}u)", input, e)
                : fmt::format("select(0.0, in{0}(at + {1}u), k + {1}u < {2}u)", input, e, length);
   };
-  text += "  return vec4<u32>(";
-  for (int64_t e = 0; e < 4; ++e)
-    text += (e ? ", " : "") +
-            (per == 4 ? fmt::format("bitcast<u32>({})", element(e))
-                      : fmt::format("pack_pair({}, {})", element(2 * e), element(2 * e + 1)));
-  return text + ");\n}\n";
+  return text + "  return " + VectorOf(dtype, element) + ";\n}\n";
 }
 
 bool ServesPanels(const Lowering& l, const PanelProduct& product) {

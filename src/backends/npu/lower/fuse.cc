@@ -24,7 +24,8 @@ class Finder {
         locations_(locations),
         absorbed_(absorbed),
         target_(target),
-        taken_(absorbed.dropped) {}
+        taken_(absorbed.dropped),
+        producers_(graph.Producers()) {}
 
   Result<std::vector<Fusion>> Run() {
     std::vector<Fusion> fusions;
@@ -155,10 +156,7 @@ class Finder {
   }
 
   const ir::Node* MakerOf(ir::ValueId value) const {
-    for (const ir::Node& node : graph_.nodes)
-      if (std::find(node.outputs.begin(), node.outputs.end(), value) != node.outputs.end())
-        return &node;
-    return nullptr;
+    return producers_[value] == ir::Graph::kNoNode ? nullptr : &graph_.nodes[producers_[value]];
   }
 
   bool IsSafe(const Fusion& fusion) const {
@@ -188,7 +186,8 @@ class Finder {
   const plan::Locations& locations_;
   const Absorbed& absorbed_;
   const Target& target_;
-  std::vector<bool> taken_;  // by step
+  std::vector<bool> taken_;          // by step
+  std::vector<uint32_t> producers_;  // by value: its node
 };
 
 }  // namespace
