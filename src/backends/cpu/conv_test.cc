@@ -112,59 +112,81 @@ TEST(Conv, BlocksOfPixelsRowsAndDepth) {
   CheckConv({0, 4, 4, 1, 5, 5, kThree, kThree});
 }
 
-// 3 x 3 moved by one pixel, with channels enough for tiles: even and odd sizes, rows of less than a vector and of more
-// than a block of tiles, images that share a block, any padding.
+// 3 x 3 with channels enough for tiles: even and odd sizes, rows of less than a vector and of more than a block of tiles,
+// images that share a block, any padding.
 TEST(Conv, TilesOfTwoByTwo) {
-  for (int64_t width = 7; width <= 40; width += width < 20 ? 1 : 5)
-    CheckConv({1, 16, 17, 1, width % 5 + 8, width, kThree, kThree});
-  CheckConv({5, 16, 40, 1, 7, 7, kThree, kThree});
-  CheckConv({2, 160, 33, 1, 14, 14, kThree, kThree, DType::kF32, false});  // two blocks of channels
-  CheckConv({1, 16, 16, 1, 3, 700, kThree, kThree});
-  const ops::Window none = {.size = 3}, much = {.size = 3, .before = 2, .after = 3};
-  CheckConv({1, 16, 16, 1, 9, 12, none, much});
-  CheckConv({1, 16, 16, 1, 9, 12, much, none, DType::kF32, true, {0, 2, 3, 1}, 2});
+  for (const int64_t stride : {1, 2}) {
+    const auto window = [&](int64_t before, int64_t after) {
+      return ops::Window{.size = 3, .stride = stride, .before = before, .after = after};
+    };
+    const ops::Window three = window(1, 1), none = window(0, 0), much = window(2, 3);
+    for (int64_t width = 7; width <= 20; ++width) {
+      CheckConv({1, 16, 17, 1, stride * (width % 5 + 8), stride * width, three, three});
+      CheckConv({1, 16, 17, 1, stride * (width % 5 + 10) - 1, stride * width + 1, three, three});
+    }
+    for (int64_t width = 22; width <= 40; width += 5)
+      CheckConv({1, 16, 17, 1, stride * 9, stride * width, three, three});
+    CheckConv({5, 16, 40, 1, 7 * stride, 7 * stride, three, three});
+    CheckConv({2, 160, 33, 1, 14 * stride, 14 * stride, three, three, DType::kF32, false});
+    CheckConv({1, 16, 16, 1, 3 * stride, 700, three, three});
+    CheckConv({1, 16, 16, 1, 9 * stride, 12 * stride, none, much});
+    CheckConv(
+        {1, 16, 16, 1, 9 * stride, 12 * stride, much, none, DType::kF32, true, {0, 2, 3, 1}, 2});
+  }
 }
 
 TEST(Conv, PlannedScratchIsEnoughForTiles) {
-  for (const int64_t channels : {16, 64, 100, 512})
-    for (const int64_t batch : {1, 3})
-      for (const int64_t height : {1, 2, 7, 56, 301})
-        for (const int64_t width : {1, 2, 7, 14, 56, 95, 97, 640}) {
-          const int64_t columns = (width + 1) / 2, rows = batch * ((height + 1) / 2);
-          const int64_t most = BlockTiles(channels);
-          const int64_t block_rows = std::min(rows, std::max<int64_t>(1, most / columns));
-          const int64_t block_columns = std::min(columns, most);
-          const int64_t line = OddLines(block_rows * block_columns + kVectorSlack);
-          const int64_t needed =
-              OddLines(2 * channels) + kPoints * (OddLines(line * channels) + OddLines(line * 16)) +
-              (2 * block_rows + 2) * ImageLine({.size = 4, .stride = 2}, block_columns);
-          ASSERT_GE(WinogradFloats(rows * columns, rows, channels), needed)
-              << channels << ": " << batch << " x " << height << " x " << width;
-        }
+  for (const WinogradForm form : {WinogradFormOf(1), WinogradFormOf(2)})
+    for (const int64_t channels : {16, 64, 100, 512})
+      for (const int64_t batch : {1, 3})
+        for (const int64_t height : {1, 2, 7, 56, 301})
+          for (const int64_t width : {1, 2, 7, 14, 56, 95, 97, 640}) {
+            const int64_t columns = (width + 1) / 2, rows = batch * ((height + 1) / 2);
+            const int64_t most = BlockTiles(form, channels);
+            const int64_t block_rows = std::min(rows, std::max<int64_t>(1, most / columns));
+            const int64_t block_columns = std::min(columns, most);
+            const int64_t line = OddLines(block_rows * block_columns + kVectorSlack);
+            const int64_t seen = form.move() * (block_columns - 1) + form.seen;
+            const int64_t needed =
+                OddLines(4 * channels) + form.image_points() * OddLines(line * channels) +
+                form.tile_sums() * OddLines(line * 16) +
+                (form.move() * (block_rows - 1) + form.seen) * ImageLine(kOne, seen) +
+                form.move() * kVectorSlack;
+            ASSERT_GE(WinogradFloats(form, rows * columns, rows, channels), needed)
+                << channels << ": " << batch << " x " << height << " x " << width;
+          }
 }
 
-// An infinity or NaN reaches the windows that see it, and no others.
+// An infinity or NaN reaches the windows that see it, and no others: also one that no window sees, in a row's end.
 TEST(Conv, WhatIsNotFiniteStaysInItsWindows) {
-  ConvCase c = {1, 16, 16, 1, 20, 24, kThree, kThree};
-  Tensor x(c.dtype, {1, 16, 20, 24}), weight(c.dtype, {16, c.depth()}), bias(c.dtype, {16});
-  x.Fill(1, -1, 1), weight.Fill(2, -1, 1), bias.Fill(3, -1, 1);
-  const double infinity = std::numeric_limits<double>::infinity();
-  x.Set((3 * 20 + 5) * 24 + 7, infinity);
-  x.Set((9 * 20 + 15) * 24 + 23, std::nan(""));
-  const Tensor empty(c.dtype, {1, 16, 20, 24});
-  ir::Attrs attrs = ops::WindowAttrs({c.h, c.w});
-  attrs.emplace_back("groups", c.groups);
-  ForEachIsa(kConvKernel, attrs, {&x, &weight, &bias}, empty, [&](const Tensor& y) {
-    for (int64_t at = 0; at < y.numel(); ++at) {
-      const double expected = Expected(c, x, weight, &bias, 0, at / 480, at / 24 % 20, at % 24);
-      if (std::isfinite(expected))
-        ASSERT_NEAR(y.Get(at), expected, 3e-5) << at;
-      else if (std::isnan(expected))
-        ASSERT_TRUE(std::isnan(y.Get(at))) << at;
-      else
-        ASSERT_EQ(y.Get(at), expected) << at;
-    }
-  });
+  for (const int64_t stride : {1, 2}) {
+    const ops::Window three = {.size = 3, .stride = stride, .before = 1};
+    const int64_t height = 20, width = 27;
+    const ConvCase c = {1, 16, 16, 1, height, width, three, three};
+    Tensor x(c.dtype, {1, 16, height, width}), weight(c.dtype, {16, c.depth()}),
+        bias(c.dtype, {16});
+    x.Fill(1, -1, 1), weight.Fill(2, -1, 1), bias.Fill(3, -1, 1);
+    const double infinity = std::numeric_limits<double>::infinity();
+    x.Set((3 * height + 5) * width + 7, infinity);
+    x.Set((9 * height + 15) * width + width - 1, std::nan(""));
+    x.Set((15 * height + height - 1) * width + 2, -infinity);
+    const int64_t rows = (height - 2) / stride + 1, columns = (width - 2) / stride + 1;
+    const Tensor empty(c.dtype, {1, 16, rows, columns});
+    ir::Attrs attrs = ops::WindowAttrs({c.h, c.w});
+    attrs.emplace_back("groups", c.groups);
+    ForEachIsa(kConvKernel, attrs, {&x, &weight, &bias}, empty, [&](const Tensor& y) {
+      for (int64_t at = 0; at < y.numel(); ++at) {
+        const double expected = Expected(c, x, weight, &bias, 0, at / columns / rows,
+                                         at / columns % rows, at % columns);
+        if (std::isfinite(expected))
+          ASSERT_NEAR(y.Get(at), expected, 3e-5) << at;
+        else if (std::isnan(expected))
+          ASSERT_TRUE(std::isnan(y.Get(at))) << at;
+        else
+          ASSERT_EQ(y.Get(at), expected) << at;
+      }
+    });
+  }
 }
 
 // Depthwise 3 x 3 reads dense rows in place: every width near a vector's, both strides, any padding above.

@@ -66,8 +66,13 @@ def two_dims():
 
 
 def many_channels():
-    """3 x 3 by one pixel, with channels enough for tiles of 2 x 2 where the image is not tiny."""
-    return Many(nn.Conv2d(24, 40, 3, padding=1), nn.Conv2d(24, 16, 3, padding=(0, 2), bias=False))
+    """3 x 3 by one pixel and by two, channels enough for tiles of 2 x 2 in all but tiny images."""
+    return Many(
+        nn.Conv2d(24, 40, 3, padding=1),
+        nn.Conv2d(24, 16, 3, padding=(0, 2), bias=False),
+        nn.Conv2d(24, 40, 3, stride=2, padding=1),
+        nn.Conv2d(24, 16, 3, stride=2, padding=(2, 1), bias=False),
+    )
 
 
 def one_dim():
@@ -108,7 +113,12 @@ CASES = [
         many_channels,
         {"x": f32("B", 24, "H", "W")},
         {"B": (0, 3), "H": (4, 30), "W": (4, 240)},
-        [{"B": 3, "H": 15, "W": 21}, {"B": 1, "H": 4, "W": 240}, *over(B=[1], H=[4, 30], W=[4])],
+        [
+            {"B": 3, "H": 15, "W": 21},
+            {"B": 2, "H": 30, "W": 53},
+            {"B": 1, "H": 4, "W": 240},
+            *over(B=[1], H=[4, 30], W=[4]),
+        ],
         covers="S X1",
     ),
     *variants(

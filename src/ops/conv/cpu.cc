@@ -129,12 +129,13 @@ void RunPlainly(const ConvCall& call, const WinogradTask& task) {
 // Blocks depend on the shape alone, so the pixels that go the plain way do.
 void RunWinograd(const ConvCall& call, ThreadPool& pool, float* scratch, int64_t worker_floats) {
   const WinogradFns winograd = FindWinograd();
-  const int64_t panels = CeilDiv(call.rows, 16), panel_points = kPoints * call.channels * 16;
+  const int64_t panels = CeilDiv(call.rows, 16), panel_points = PanelPoints(call.channels);
   pool.ParallelFor(panels, 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t p = begin; p < end; ++p) winograd.weight(call, p, scratch + p * panel_points);
   });
   float* const workers = scratch + WinogradWeightFloats(call.rows, call.channels);
-  const int64_t columns = CeilDiv(call.out_width, 2), most = BlockTiles(call.channels);
+  const int64_t columns = CeilDiv(call.out_width, 2),
+                most = BlockTiles(WinogradFormOf(call.w.stride), call.channels);
   const int64_t rows = call.batch * CeilDiv(call.out_height, 2);
   const int64_t across = CeilDiv(columns, most), block_rows = std::max<int64_t>(1, most / columns);
   const int64_t down = CeilDiv(rows, block_rows), blocks = across * down;
@@ -160,7 +161,8 @@ void RunWinograd(const ConvCall& call, ThreadPool& pool, float* scratch, int64_t
 // The points of the weight have to be made, whatever the image: about 200 multiply-adds for each weight's 9.
 bool WinogradPays(const ConvCall& call) {
   const int64_t tiles = call.batch * CeilDiv(call.out_height, 2) * CeilDiv(call.out_width, 2);
-  return kPoints * tiles + 200 < 9 * call.batch * call.pixels();
+  return WinogradFormOf(call.w.stride).image_points() * tiles + 200 <
+         9 * call.batch * call.pixels();
 }
 
 bool IsDepthwise(int64_t group_channels) { return group_channels == 1; }
@@ -177,8 +179,9 @@ template <typename Int>
 Int WinogradWorkerFloats(const ops::Window& h, const ops::Window& w, Int batch, Int height,
                          Int width, int64_t channels) {
   const Int tile_rows = batch * DivideUp(height, 2);
-  return RoundUp16(Larger(WinogradFloats(tile_rows * DivideUp(width, 2), tile_rows, channels),
-                          PlannedProductFloats(h, w, height, width, channels * 9, DType::kF32)));
+  return RoundUp16(Larger(
+      WinogradFloats(WinogradFormOf(w.stride), tile_rows * DivideUp(width, 2), tile_rows, channels),
+      PlannedProductFloats(h, w, height, width, channels * 9, DType::kF32)));
 }
 
 Status Run(const KernelArgs& args) {

@@ -17,110 +17,165 @@ namespace liveshape::cpu::HWY_NAMESPACE {
 namespace {
 
 using Vec = hn::Vec<Lane>;
-constexpr int64_t kSumBlock = 128;  // channels of one chain of multiply-adds
+constexpr int64_t kSumBlock = 128;  // terms of one chain of multiply-adds, at most
 
-// Along one dim, three weights become four points.
-HWY_INLINE void WeightPoints(Vec a, Vec b, Vec c, Vec (&to)[4]) {
-  const auto half = hn::Set(Lane(), 0.5f);
-  const auto ends = hn::Add(a, c);
-  to[0] = a;
-  to[1] = hn::Mul(half, hn::Add(ends, b));
-  to[2] = hn::Mul(half, hn::Sub(ends, b));
-  to[3] = c;
-}
+// A sum along one dim: `count` points of the image by as many of the weight, from these on.
+struct Terms { int64_t point, weight, count; };
 
-void WinogradWeight(const ConvCall& call, int64_t panel, float* points) {
+// What WinogradFormOf(kStride) says of sizes, and the arithmetic along one dim.
+template <int kStride>
+struct Form;
+
+template <>
+struct Form<1> {
+  static constexpr Terms kTerms[] = {{0, 0, 1}, {1, 1, 1}, {2, 2, 1}, {3, 3, 1}};
+  static HWY_INLINE void Weight(Vec a, Vec b, Vec c, Vec (&to)[4]) {
+    const auto half = hn::Set(Lane(), 0.5f);
+    const auto ends = hn::Add(a, c);
+    to[0] = a;
+    to[1] = hn::Mul(half, hn::Add(ends, b));
+    to[2] = hn::Mul(half, hn::Sub(ends, b));
+    to[3] = c;
+  }
+  static HWY_INLINE void Image(const Vec (&d)[4], Vec (&to)[4]) {
+    to[0] = hn::Sub(d[0], d[2]);
+    to[1] = hn::Add(d[1], d[2]);
+    to[2] = hn::Sub(d[2], d[1]);
+    to[3] = hn::Sub(d[1], d[3]);
+  }
+  static HWY_INLINE void Pixels(const Vec (&sums)[4], Vec& first, Vec& second) {
+    first = hn::Add(hn::Add(sums[0], sums[1]), sums[2]);
+    second = hn::Sub(hn::Sub(sums[1], sums[2]), sums[3]);
+  }
+};
+
+template <>
+struct Form<2> {
+  static constexpr Terms kTerms[] = {{0, 0, 2}, {2, 1, 2}, {4, 3, 1}};
+  static HWY_INLINE void Weight(Vec a, Vec b, Vec c, Vec (&to)[4]) {
+    to[0] = a;
+    to[1] = b;
+    to[2] = c;
+    to[3] = hn::Add(a, c);
+  }
+  static HWY_INLINE void Image(const Vec (&d)[5], Vec (&to)[5]) {
+    to[0] = hn::Sub(d[0], d[2]);
+    to[1] = d[1];
+    to[2] = d[3];
+    to[3] = hn::Sub(d[4], d[2]);
+    to[4] = d[2];
+  }
+  static HWY_INLINE void Pixels(const Vec (&sums)[3], Vec& first, Vec& second) {
+    first = hn::Add(sums[0], sums[2]);
+    second = hn::Add(sums[1], sums[2]);
+  }
+};
+
+template <int kStride>
+void WeightPoints(const ConvCall& call, int64_t panel, float* points) {
   const Lane d;
   const float* from = call.panels + panel * call.depth() * 16;
   for (int64_t c = 0; c < call.channels; ++c, from += 9 * 16) {
     for (int64_t lane = 0; lane < 16; lane += kPixelLanes) {
-      Vec across[3][4];
+      Vec across[3][kWeightPoints];
       for (int p = 0; p < 3; ++p) {
         const float* row = from + p * 3 * 16 + lane;
-        WeightPoints(hn::LoadU(d, row), hn::LoadU(d, row + 16), hn::LoadU(d, row + 32), across[p]);
+        Form<kStride>::Weight(hn::LoadU(d, row), hn::LoadU(d, row + 16), hn::LoadU(d, row + 32),
+                              across[p]);
       }
-      for (int q = 0; q < 4; ++q) {
-        Vec down[4];
-        WeightPoints(across[0][q], across[1][q], across[2][q], down);
-        for (int p = 0; p < 4; ++p)
-          hn::StoreU(down[p], d, points + ((p * 4 + q) * call.channels + c) * 16 + lane);
+      for (int q = 0; q < kWeightPoints; ++q) {
+        Vec down[kWeightPoints];
+        Form<kStride>::Weight(across[0][q], across[1][q], across[2][q], down);
+        for (int p = 0; p < kWeightPoints; ++p)
+          hn::StoreU(down[p], d,
+                     points + ((p * kWeightPoints + q) * call.channels + c) * 16 + lane);
       }
     }
   }
 }
 
-// What LayOut gives for windows of 4 that move by 2: of each row, even columns and odd ones.
+void WinogradWeight(const ConvCall& call, int64_t panel, float* points) {
+  call.w.stride == 1 ? WeightPoints<1>(call, panel, points) : WeightPoints<2>(call, panel, points);
+}
+
+// to[s] = from[s], from[s + move], ...: what as many neighbouring tiles as a vector has lanes see of a row.
+template <int kMove, int kSeen>
+HWY_INLINE void SeenByTiles(const float* from, Vec (&to)[kSeen]) {
+  const Lane d;
+#if HWY_TARGET == HWY_SCALAR
+  for (int s = 0; s < kSeen; ++s) to[s] = hn::LoadU(d, from + s);
+#else
+  const auto even = [&](Vec low, Vec high) HWY_ATTR { return hn::ConcatEven(d, high, low); };
+  const auto odd = [&](Vec low, Vec high) HWY_ATTR { return hn::ConcatOdd(d, high, low); };
+  const auto load = [&](int64_t at) HWY_ATTR { return hn::LoadU(d, from + at); };
+  constexpr int64_t n = kPixelLanes;
+  if constexpr (kMove == 2) {
+    to[0] = even(load(0), load(n)), to[1] = odd(load(0), load(n));
+    to[2] = even(load(2), load(2 + n)), to[3] = odd(load(2), load(2 + n));
+  } else {
+    const auto even_low = even(load(0), load(n)), even_high = even(load(2 * n), load(3 * n));
+    const auto odd_low = odd(load(0), load(n)), odd_high = odd(load(2 * n), load(3 * n));
+    to[0] = even(even_low, even_high), to[1] = even(odd_low, odd_high);
+    to[2] = odd(even_low, even_high), to[3] = odd(odd_low, odd_high);
+    to[4] = even(even(load(4), load(4 + n)), even(load(4 + 2 * n), load(4 + 3 * n)));
+  }
+#endif
+}
+
+// Some tile rows of one channel, with their padding.
 struct TileImage {
-  float* data;
+  const float* data;
   int64_t rows, columns;  // tiles
   int64_t line;
-  int64_t phase() const { return line / 2; }
-  int64_t image_rows() const { return 2 * rows + 2; }
 };
 
-bool AllFinite(const TileImage& image) {
-  const Lane d;
-  Vec any = hn::Zero(d);
-  float rest = 0;
-  for (int64_t r = 0; r < 2 * image.image_rows(); ++r) {
-    const float* row = image.data + r * image.phase();
-    const int64_t count = image.columns + 1;
-    int64_t i = 0;
-    for (; i + kPixelLanes <= count; i += kPixelLanes)
-      any = hn::MulAdd(hn::LoadU(d, row + i), hn::Zero(d), any);
-    for (; i < count; ++i) rest += row[i] * 0.0f;
-  }
-  HWY_ALIGN float lanes[kPixelLanes];
-  hn::Store(any, d, lanes);
-  for (const float lane : lanes) rest += lane;
-  return rest == 0;
-}
-
-HWY_INLINE void ImagePoints(Vec a, Vec b, Vec c, Vec e, Vec (&to)[4]) {
-  to[0] = hn::Sub(a, c);
-  to[1] = hn::Add(b, c);
-  to[2] = hn::Sub(c, b);
-  to[3] = hn::Sub(b, e);
-}
-
 // Points of one channel, each `step` from the next, tiles side by side. A row's last vector ends with it, or, where rows
-// are shorter than a vector, is overwritten by the next row's.
-void ImageToPoints(const TileImage& image, float* points, int64_t step) {
+// are shorter than a vector, is overwritten by the next row's. False: something is not finite.
+template <int kStride>
+bool ImageToPoints(const TileImage& image, float* points, int64_t step) {
+  constexpr WinogradForm kForm = WinogradFormOf(kStride);
+  constexpr int kSeen = kForm.seen, kPoints = kForm.points, kMove = kForm.move();
+  constexpr int kShared = kSeen - kMove;
   const Lane d;
+  const auto inside = hn::FirstN(d, image.columns);
+  Vec any = hn::Zero(d);  // NaN once something was not finite
   for (int64_t t = 0; t < image.columns; t += kPixelLanes) {
     if (t > 0 && t + kPixelLanes > image.columns) t = image.columns - kPixelLanes;
-    const auto row = [&](int64_t r, Vec(&to)[4]) HWY_ATTR {
-      const float* even = image.data + r * image.line + t;
-      const float* odd = even + image.phase();
-      ImagePoints(hn::LoadU(d, even), hn::LoadU(d, odd), hn::LoadU(d, even + 1),
-                  hn::LoadU(d, odd + 1), to);
+    const auto row = [&](int64_t r, Vec(&to)[kPoints]) HWY_ATTR {
+      Vec seen[kSeen];
+      SeenByTiles<kMove>(image.data + r * image.line + kMove * t, seen);
+      HWY_UNROLL(5)
+      for (int s = 0; s < kSeen; ++s)
+        any = hn::MulAdd(hn::IfThenElseZero(inside, seen[s]), hn::Zero(d), any);
+      Form<kStride>::Image(seen, to);
     };
-    Vec r0[4], r1[4], r2[4], r3[4];
-    row(0, r0), row(1, r1);
+    Vec rows[kSeen][kPoints];
+    for (int r = 0; r < kShared; ++r) row(r, rows[r]);
     for (int64_t i = 0; i < image.rows; ++i) {
-      row(2 * i + 2, r2), row(2 * i + 3, r3);
+      HWY_UNROLL(5)
+      for (int r = kShared; r < kSeen; ++r) row(kMove * i + r, rows[r]);
       float* to = points + i * image.columns + t;
-      HWY_UNROLL(4)
-      for (int q = 0; q < 4; ++q) {
-        Vec down[4];
-        ImagePoints(r0[q], r1[q], r2[q], r3[q], down);
-        HWY_UNROLL(4)
-        for (int p = 0; p < 4; ++p) hn::StoreU(down[p], d, to + (p * 4 + q) * step);
-        r0[q] = r2[q], r1[q] = r3[q];
+      HWY_UNROLL(5)
+      for (int q = 0; q < kPoints; ++q) {
+        Vec seen[kSeen], down[kPoints];
+        HWY_UNROLL(5)
+        for (int r = 0; r < kSeen; ++r) seen[r] = rows[r][q];
+        Form<kStride>::Image(seen, down);
+        HWY_UNROLL(5)
+        for (int p = 0; p < kPoints; ++p) hn::StoreU(down[p], d, to + (p * kPoints + q) * step);
+        HWY_UNROLL(2)
+        for (int r = 0; r < kShared; ++r) rows[r][q] = rows[r + kMove][q];
       }
     }
   }
-}
-
-// 2 pixels of 4 sums.
-HWY_INLINE void PixelPair(Vec a, Vec b, Vec c, Vec e, Vec& first, Vec& second) {
-  first = hn::Add(hn::Add(a, b), c);
-  second = hn::Sub(hn::Sub(b, c), e);
+  return hn::AllTrue(d, hn::Eq(any, hn::Zero(d)));
 }
 
 // Tiles [0, columns) of one tile row: sums `step` apart to pixels of two rows, of which `width` are in the image.
+template <int kStride>
 void SumsToPixels(const float* sums, int64_t step, int64_t columns, int64_t width, float bias,
                   float* upper, float* lower) {
+  constexpr int kSums = WinogradFormOf(kStride).sums;
   const Lane d;
   const auto b = hn::Set(d, bias);
   const auto store = [&](Vec even, Vec odd, int64_t t, float* to) HWY_ATTR {
@@ -132,17 +187,18 @@ void SumsToPixels(const float* sums, int64_t step, int64_t columns, int64_t widt
   };
   for (int64_t t = 0; t < columns; t += kPixelLanes) {
     if (t > 0 && t + kPixelLanes > columns) t = columns - kPixelLanes;
-    Vec up[4], down[4], even, odd;
+    Vec up[kSums], down[kSums], even, odd;
     HWY_UNROLL(4)
-    for (int q = 0; q < 4; ++q) {
-      const float* from = sums + q * step + t;
-      PixelPair(hn::LoadU(d, from), hn::LoadU(d, from + 4 * step), hn::LoadU(d, from + 8 * step),
-                hn::LoadU(d, from + 12 * step), up[q], down[q]);
+    for (int q = 0; q < kSums; ++q) {
+      Vec column[kSums];
+      HWY_UNROLL(4)
+      for (int p = 0; p < kSums; ++p) column[p] = hn::LoadU(d, sums + (p * kSums + q) * step + t);
+      Form<kStride>::Pixels(column, up[q], down[q]);
     }
-    PixelPair(up[0], up[1], up[2], up[3], even, odd);
+    Form<kStride>::Pixels(up, even, odd);
     store(even, odd, t, upper);
     if (lower == nullptr) continue;
-    PixelPair(down[0], down[1], down[2], down[3], even, odd);
+    Form<kStride>::Pixels(down, even, odd);
     store(even, odd, t, lower);
   }
 }
@@ -159,8 +215,8 @@ HWY_INLINE void ForEachImage(const ConvCall& call, const WinogradTask& task, F&&
   }
 }
 
-// How a block lies in scratch. Points are an odd number of cache lines apart: 16 of them are written and read together,
-// and would meet in one set of L1 if they were whole pages apart.
+// How a block lies in scratch. Points are an odd number of cache lines apart: several are written and read together, and
+// would meet in one set of L1 if they were whole pages apart.
 struct Block {
   int64_t tiles;
   int64_t line = OddLines(tiles + kVectorSlack);
@@ -169,63 +225,88 @@ struct Block {
       : tiles(tiles), point_step(OddLines(channels * line)), sum_step(OddLines(16 * line)) {}
 };
 
-// The 16 products of one panel. points: [point][channel][line], sums: [point][16][line].
+// The products of one panel. points: [point][channel][line], sums: [sum][16][line]; offsets of the channels of one point
+// and of the next.
+template <int kStride>
 void PanelSums(const ConvCall& call, const float* weight, const float* points, const Block& block,
                const int64_t* offsets, float* sums) {
   const PixelTiles cut(1, block.tiles);
   TileArgs args;
   args.ldc = block.line;
-  args.offsets = offsets;
   args.bias = nullptr;
   args.repeats = 16 / kTileRows;
-  for (int64_t point = 0; point < kPoints; ++point) {
-    for (int64_t k0 = 0; k0 < call.channels; k0 += kSumBlock) {
-      args.depth = call.channels - k0 < kSumBlock ? call.channels - k0 : kSumBlock;
-      args.accumulate = k0 > 0;
-      args.weight = weight + (point * call.channels + k0) * 16;
-      args.next = args.weight + call.channels * 16;
+  // `depth` terms, from these on.
+  const auto add = [&](const float* from, const float* by, int64_t depth, float* to) HWY_ATTR {
+    const int64_t blocks = (depth + kSumBlock - 1) / kSumBlock;
+    for (int64_t i = 0; i < blocks; ++i) {
+      const int64_t k0 = depth * i / blocks;
+      args.depth = depth * (i + 1) / blocks - k0;
+      args.offsets = offsets + k0;
+      args.weight = by + k0 * 16;
+      args.next = args.weight + args.depth * 16;
       int64_t at = 0;
       for (int64_t t = 0; t < cut.tiles; ++t) {
         const int64_t wide = cut.least + (t < cut.wider ? 1 : 0);
         for (int64_t v = 0; v < wide; ++v, at += kPixelLanes) {
-          args.pixels[v] = points + point * block.point_step + k0 * block.line + at;
-          args.c[v] = sums + point * block.sum_step + at;
+          args.pixels[v] = from + at;
+          args.c[v] = to + at;
         }
         TileOf(kTileRows, wide, t == 0)(args);
       }
+      args.accumulate = true;
+    }
+  };
+  constexpr int64_t kPoints = WinogradFormOf(kStride).points;
+  for (const Terms& down : Form<kStride>::kTerms) {
+    for (const Terms& across : Form<kStride>::kTerms) {
+      args.accumulate = false;
+      for (int64_t p = 0; p < down.count; ++p) {
+        const int64_t point = (down.point + p) * kPoints + across.point;
+        const int64_t by = (down.weight + p) * kWeightPoints + across.weight;
+        add(points + point * block.point_step, weight + by * call.channels * 16,
+            across.count * call.channels, sums);
+      }
+      sums += block.sum_step;
     }
   }
 }
 
-bool WinogradBlock(const ConvCall& call, const WinogradTask& task) {
+template <int kStride>
+bool BlockOf(const ConvCall& call, const WinogradTask& task) {
+  constexpr WinogradForm kForm = WinogradFormOf(kStride);
   const int64_t columns = task.right - task.left, channels = call.channels;
   const Block block((task.end - task.begin) * columns, channels);
   const int64_t beyond = call.out_width - 2 * task.left;
   const int64_t width = beyond < 2 * columns ? beyond : 2 * columns;
-  ConvCall windows = call;  // tiles as pixels
-  windows.h = {.size = 4, .stride = 2, .before = call.h.before};
-  windows.w = {.size = 4, .stride = 2, .before = call.w.before};
+  ConvCall windows = call;  // down, a tile as a pixel; across, all that tiles see
+  windows.h = {.size = kForm.seen, .stride = kForm.move(), .before = call.h.before};
+  windows.w = {.size = 1, .before = call.w.before};
+  const int64_t left = kForm.move() * task.left;
+  const int64_t right = left + kForm.move() * (columns - 1) + kForm.seen;
   int64_t* const offsets = reinterpret_cast<int64_t*>(task.scratch);
-  float* const points = task.scratch + OddLines(2 * channels);
-  float* const sums = points + kPoints * block.point_step;
-  float* const rows = sums + kPoints * block.sum_step;
-  for (int64_t c = 0; c < channels; ++c) offsets[c] = c * block.line;
+  float* const points = task.scratch + OddLines(4 * channels);
+  float* const sums = points + kForm.image_points() * block.point_step;
+  float* const rows = sums + kForm.tile_sums() * block.sum_step;
+  for (int64_t c = 0; c < channels; ++c) {
+    offsets[c] = c * block.line;
+    offsets[channels + c] = block.point_step + c * block.line;
+  }
 
   bool finite = true;
   ForEachImage(call, task, [&](int64_t n, int64_t top, int64_t count, int64_t at) HWY_ATTR {
-    const TileImage image = {rows, count, columns, ImageLine(windows.w, columns)};
+    const TileImage image = {rows, count, columns, ImageLine(windows.w, right - left)};
     for (int64_t c = 0; c < channels && finite; ++c) {
       const float* plane =
           reinterpret_cast<const float*>(call.x) + n * call.x_strides[0] + c * call.x_strides[1];
-      LayOut(windows, plane, top, top + count, task.left, task.right, image.data);
-      finite = AllFinite(image);
-      ImageToPoints(image, points + c * block.line + at, block.point_step);
+      LayOut(windows, plane, top, top + count, left, right, rows);
+      finite = ImageToPoints<kStride>(image, points + c * block.line + at, block.point_step);
     }
   });
   if (!finite) return false;
 
   for (int64_t panel = task.panel_begin; panel < task.panel_end; ++panel) {
-    PanelSums(call, task.weight + panel * kPoints * channels * 16, points, block, offsets, sums);
+    PanelSums<kStride>(call, task.weight + panel * PanelPoints(channels), points, block, offsets,
+                       sums);
     const int64_t live = call.rows - panel * 16 < 16 ? call.rows - panel * 16 : 16;
     ForEachImage(call, task, [&](int64_t n, int64_t top, int64_t count, int64_t at) HWY_ATTR {
       for (int64_t r = 0; r < live; ++r) {
@@ -236,13 +317,18 @@ bool WinogradBlock(const ConvCall& call, const WinogradTask& task) {
         for (int64_t i = 0; i < count; ++i) {
           const int64_t y = 2 * (top + i);
           float* upper = plane + y * call.out_width + 2 * task.left;
-          SumsToPixels(sums + r * block.line + at + i * columns, block.sum_step, columns, width,
-                       bias, upper, y + 1 < call.out_height ? upper + call.out_width : nullptr);
+          SumsToPixels<kStride>(sums + r * block.line + at + i * columns, block.sum_step, columns,
+                                width, bias, upper,
+                                y + 1 < call.out_height ? upper + call.out_width : nullptr);
         }
       }
     });
   }
   return true;
+}
+
+bool WinogradBlock(const ConvCall& call, const WinogradTask& task) {
+  return call.w.stride == 1 ? BlockOf<1>(call, task) : BlockOf<2>(call, task);
 }
 
 }  // namespace
