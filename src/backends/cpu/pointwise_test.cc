@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "backends/cpu/kernel_testing.h"
+#include "backends/cpu/stream.h"
 #include "ops/pointwise/cpu_program.h"
 
 namespace liveshape::cpu {
@@ -51,6 +52,35 @@ TEST(Pointwise, FusedChainAtOddSizes) {
             << n << " at " << i;
       }
     });
+  }
+}
+
+// Beyond kStreamBytes results pass by the caches: the same bits, whatever the dtype, the program and the address.
+TEST(Pointwise, LargeResultsAreStreamed) {
+  const int64_t rows = 515, columns = 8209;  // odd: rows begin anywhere in a line
+  struct Case {
+    PointwiseProgram program;
+    DType dtype;
+    double (*expected)(double);
+  };
+  const auto bf16 = DType::kBF16, i8 = DType::kI8;
+  const Case cases[] = {
+      {{{Load(0), Op(PwOp::kNeg, 0)}, {}}, DType::kF32, [](double x) { return -x; }},
+      {{{Load(0)}, {}}, DType::kF32, [](double x) { return x; }},
+      {{{Load(0, bf16), Op(PwOp::kAbs, 0, 0, 0, bf16)}, {}},
+       bf16,
+       [](double x) { return std::abs(x); }},
+      {{{Load(0, i8), Op(PwOp::kNeg, 0, 0, 0, i8)}, {}}, i8, [](double x) { return -x; }},
+  };
+  for (const Case& c : cases) {
+    const int64_t batch = c.dtype == i8 ? 3 : 1;  // 12 MB, 8 MB of bf16
+    Tensor x(c.dtype, {batch * rows, columns}), out(c.dtype, {batch * rows, columns});
+    ASSERT_GE(x.numel() * SizeOf(c.dtype), kStreamBytes);
+    x.Fill(1, -100, 100);
+    for (int threads : {1, 3}) {
+      ASSERT_TRUE(RunKernel(kPointwiseKernel, Attrs(c.program), {&x}, out, PoolOf(threads)).ok());
+      for (int64_t i = 0; i < x.numel(); ++i) ASSERT_EQ(out.Get(i), c.expected(x.Get(i))) << i;
+    }
   }
 }
 

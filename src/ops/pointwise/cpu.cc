@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "backends/cpu/kernel.h"
+#include "backends/cpu/stream.h"
 #include "base/observe.h"
 #include "ops/ops.h"
 #include "ops/pointwise/cpu_generate.h"
@@ -133,12 +134,13 @@ const std::byte* Gather(const Source& source, const Space& space, int64_t begin,
 class Runner {
  public:
   Runner(const KernelArgs& args, const PointwisePrepared& prepared, const Source* sources,
-         const Space& space, std::byte* memory)
+         const Space& space, StreamFn stream, std::byte* memory)
       : args_(args),
         program_(prepared.program),
         first_scalar_(prepared.first_scalar),
         sources_(sources),
         space_(space),
+        stream_(stream),
         isa_(static_cast<int>(ActiveIsa())) {
     pointers_ = reinterpret_cast<const std::byte**>(memory);
     raw_ = memory + PointerBytes(program_);
@@ -157,7 +159,8 @@ class Runner {
 
   bool Tile(int64_t begin, int64_t n) {
     const View& out = args_.out(0);
-    std::byte* target = out.data + begin * SizeOf(out.dtype);
+    std::byte* const target = out.data + begin * SizeOf(out.dtype);
+    const bool in_place = program_.result_in_place && stream_ == nullptr;
     for (const Step& step : program_.steps) {
       switch (step.kind) {
         case Step::Kind::kConst:
@@ -165,16 +168,22 @@ class Runner {
         case Step::Kind::kLoad: Load(step, begin, n); break;
         case Step::Kind::kIota: Iota(step, begin, n); break;
         case Step::Kind::kCompute: {
-          const bool last = program_.result_in_place && step.value == program_.result;
+          const bool last = in_place && step.value == program_.result;
           if (!Compute(step, last ? target : Register(step), n)) return false;
         }
       }
     }
     const std::byte* result = pointers_[program_.result];
     if (IsHalf(program_.dtype)) {
-      program_.narrow[isa_]({result, nullptr, nullptr, target, n});
+      std::byte* const to = stream_ ? raw_ : target;
+      program_.narrow[isa_]({result, nullptr, nullptr, to, n});
+      result = to;
+    }
+    const size_t bytes = n * SizeOf(program_.dtype);
+    if (stream_) {
+      stream_(result, target, bytes);
     } else if (result != target) {
-      std::memcpy(target, result, n * SizeOf(program_.dtype));
+      std::memcpy(target, result, bytes);
     }
     return true;
   }
@@ -243,6 +252,7 @@ class Runner {
   const size_t first_scalar_;
   const Source* sources_;
   const Space& space_;
+  const StreamFn stream_;  // null: the result is left in the caches
   const int isa_;
   const std::byte** pointers_;  // of each value's tile
   std::byte* raw_;              // halves before they are widened
@@ -252,6 +262,8 @@ class Runner {
 // One instruction from its inputs to the output, nothing kept between: tiles need not fit registers, and what a tile
 // costs apart from its elements (some 20 ns, as much as an addition of 500) is paid less often.
 constexpr int64_t kDirectTile = 16 * kTile;
+// Loads wait while a tile is streamed out: short turns.
+constexpr int64_t kStreamTile = kTile / 2;
 int64_t MostOfATile(const Program& program, std::span<const Source> sources) {
   const Step& last = program.steps.back();
   bool direct = program.result_in_place && last.kind == Step::Kind::kCompute;
@@ -286,17 +298,21 @@ Status Run(const KernelArgs& args) {
   Source* sources = reinterpret_cast<Source*>(args.scratch);
   std::byte* workers = args.scratch + SourceBytes(args.inputs.size());
   const Space space = Collapse(args.out(0), args.inputs, sources);
-  const int64_t most = MostOfATile(program, {sources, args.inputs.size()});
+  const bool large = args.out(0).numel() * SizeOf(program.dtype) >= kStreamBytes;
+  const StreamFn stream = large ? FindStream() : nullptr;
+  const int64_t most = large ? kStreamTile : MostOfATile(program, {sources, args.inputs.size()});
   const Tiling tiling(space, most);
   // About 10 us of work a claim: an addition in cache takes some 0.1 ns an element.
   const int64_t grain = std::max<int64_t>(1, 64 * kTile / most / program.weight);
   std::atomic<bool> divided_by_zero{false};
   args.pool.ParallelFor(tiling.count, grain, [&](int64_t begin, int64_t end, int worker) {
-    Runner runner(args, prepared, sources, space, workers + worker * Runner::Bytes(program));
+    Runner runner(args, prepared, sources, space, stream,
+                  workers + worker * Runner::Bytes(program));
     for (int64_t t = begin; t < end; ++t) {
       const int64_t n = tiling.size(t);
       if (n > 0 && !runner.Tile(tiling.begin(t), n)) divided_by_zero.store(true);
     }
+    if (large) FlushStreams();
   });
   if (divided_by_zero) {
     AllocationPause pause;

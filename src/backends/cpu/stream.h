@@ -1,0 +1,24 @@
+// Results too large for any cache to keep until they are read: written past the caches, a line is not read first to be
+// overwritten whole, and what lies in the caches stays there. A third less traffic for a sum of two tensors.
+//
+//   if (bytes >= kStreamBytes) {
+//     const StreamFn stream = FindStream();
+//     for (...) stream(tile, to, tile_bytes);   // tiles that were just computed, so in L1
+//     FlushStreams();                           // once, before another thread may read
+//   }
+#pragma once
+
+#include <cstddef>
+
+namespace liveshape::cpu {
+
+// From here on a tensor and its operands are beyond the share of L3 that a core can count on.
+inline constexpr size_t kStreamBytes = size_t{8} << 20;
+
+// As memcpy.
+using StreamFn = void (*)(const std::byte* from, std::byte* to, size_t bytes);
+StreamFn FindStream();  // for the active ISA
+
+void FlushStreams();
+
+}  // namespace liveshape::cpu
