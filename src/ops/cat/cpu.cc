@@ -10,31 +10,55 @@ namespace {
 struct Axis : Prepared { int dim = 0; };
 
 constexpr int64_t kTaskBytes = 64 << 10;  // worth waking a thread for
+constexpr int64_t kPartBytes = 16 << 10;  // of the output
 
-// Threads share one input at a time, cut along its first dim that has an extent.
-void CopyInput(const View& x, const View& y, std::byte* to, ThreadPool& pool) {
+// Positions [begin, end) along dim `cut` of one input, `at` elements into the output.
+void CopyPart(const View& x, const View& y, int64_t at, int cut, int64_t begin, int64_t end) {
   const int64_t size = static_cast<int64_t>(SizeOf(y.dtype));
-  int cut = 0;
-  while (cut + 1 < x.rank && x.dims[cut] == 1) ++cut;
-  const int64_t count = x.dims[cut], bytes = x.numel() * size;
-  const int64_t grain = bytes > 0 ? std::max<int64_t>(1, kTaskBytes * count / bytes) : count;
-  pool.ParallelFor(count, grain, [&](int64_t begin, int64_t end, int) {
-    int64_t dims[kMaxRank];
-    std::copy_n(x.dims, x.rank, dims);
-    dims[cut] = end - begin;
-    CopyBox({x.rank, dims, x.strides, y.strides}, size, x.data + begin * x.strides[cut] * size,
-            to + begin * y.strides[cut] * size);
-  });
+  int64_t dims[kMaxRank];
+  std::copy_n(x.dims, x.rank, dims);
+  dims[cut] = end - begin;
+  CopyBox({x.rank, dims, x.strides, y.strides}, size, x.data + begin * x.strides[cut] * size,
+          y.data + (at + begin * y.strides[cut]) * size);
 }
 
+// Threads share the first dim that has an extent. Where that lies before the inputs' common one, each takes whole rows of
+// the output, some L1 of them at a time, so these are written from end to end; else one input comes after the other.
 Status Run(const KernelArgs& args) {
   const View& y = args.out(0);
   const int dim = static_cast<const Axis&>(*args.prepared).dim;
-  const int64_t size = static_cast<int64_t>(SizeOf(y.dtype));
+  if (y.numel() == 0) return {};
+  const int64_t size = static_cast<int64_t>(SizeOf(y.dtype)), step = y.strides[dim];
+  int cut = 0;
+  while (cut < dim && y.dims[cut] == 1) ++cut;
+  const auto grain = [&](int64_t count, int64_t elements, int64_t bytes) {
+    return std::max<int64_t>(1, bytes * count / (elements * size));
+  };
+  if (cut < dim) {
+    const int64_t count = y.dims[cut];
+    const int64_t few = grain(count, y.numel(), kPartBytes);
+    args.pool.ParallelFor(count, grain(count, y.numel(), kTaskBytes),
+                          [&](int64_t begin, int64_t end, int) {
+                            for (int64_t i = begin; i < end; i += few) {
+                              int64_t at = 0;
+                              for (const View& x : args.inputs) {
+                                CopyPart(x, y, at, cut, i, std::min(i + few, end));
+                                at += x.dims[dim] * step;
+                              }
+                            }
+                          });
+    return {};
+  }
   int64_t at = 0;
   for (const View& x : args.inputs) {
-    CopyInput(x, y, y.data + at * y.strides[dim] * size, args.pool);
-    at += x.dims[dim];
+    int inner = dim;
+    while (inner + 1 < x.rank && x.dims[inner] == 1) ++inner;
+    const int64_t count = x.dims[inner];
+    if (x.numel() > 0)
+      args.pool.ParallelFor(
+          count, grain(count, x.numel(), kTaskBytes),
+          [&](int64_t begin, int64_t end, int) { CopyPart(x, y, at, inner, begin, end); });
+    at += x.dims[dim] * step;
   }
   return {};
 }
