@@ -92,28 +92,51 @@ void Plane3x3(Taps taps, int64_t line, int64_t rows, int64_t width, float* to) {
 #if HWY_TARGET != HWY_SCALAR
 // The same straight from rows that lie dense in memory, where one pixel is padded on the left: laying them out costs more
 // than the taps do. Lanes that would read beside the row are shifted in as zeros.
-template <int kBy>  // 1: up, a zero comes first; -1: down, it comes last
+//
+// Where windows move by two, lanes hold the pixels 0, n / 2, 1, n / 2 + 1, ... of n: every second column of two vectors,
+// taken without crossing blocks of 128 bits. Sums are put in order once, before they are stored.
+template <int kStep>
+constexpr int LaneOf(int pixel) {
+  constexpr int kHalf = kPixelLanes / 2;
+  return kStep == 1 ? pixel : pixel < kHalf ? 2 * pixel : 2 * (pixel - kHalf) + 1;
+}
+
+template <int kStep, int kBy>  // 1: up, a zero comes first; -1: down, it comes last
 struct Shift {
   alignas(64) int32_t from[kPixelLanes] = {};
   alignas(64) int32_t keep[kPixelLanes] = {};
   constexpr Shift() {
     for (int i = 0; i < kPixelLanes; ++i) {
       const bool inside = i >= kBy && i - kBy < kPixelLanes;
-      from[i] = inside ? i - kBy : 0;
-      keep[i] = inside ? -1 : 0;
+      from[LaneOf<kStep>(i)] = inside ? LaneOf<kStep>(i - kBy) : 0;
+      keep[LaneOf<kStep>(i)] = inside ? -1 : 0;
     }
   }
 };
+struct Order {
+  alignas(64) int32_t from[kPixelLanes] = {};
+  constexpr Order() {
+    for (int i = 0; i < kPixelLanes; ++i) from[i] = LaneOf<2>(i);
+  }
+};
 // Tables, not made where they are used: a vector read right after its lanes were written one by one stalls.
-template <int kBy>
-constexpr Shift<kBy> kShift;
+template <int kStep, int kBy>
+constexpr Shift<kStep, kBy> kShift;
+constexpr Order kOrder;
 
-template <int kBy>
+template <int kStep, int kBy>
 HWY_INLINE hn::Vec<Lane> ShiftLanes(hn::Vec<Lane> v) {
   const Lane d;
   const hn::RebindToSigned<Lane> di;
-  const auto moved = hn::TableLookupLanes(v, hn::SetTableIndices(d, kShift<kBy>.from));
-  return hn::And(moved, hn::BitCast(d, hn::Load(di, kShift<kBy>.keep)));
+  const Shift<kStep, kBy>& shift = kShift<kStep, kBy>;
+  const auto moved = hn::TableLookupLanes(v, hn::SetTableIndices(d, shift.from));
+  return hn::And(moved, hn::BitCast(d, hn::Load(di, shift.keep)));
+}
+
+template <int kStep>
+HWY_INLINE hn::Vec<Lane> InOrder(hn::Vec<Lane> v) {
+  const Lane d;
+  return kStep == 1 ? v : hn::TableLookupLanes(v, hn::SetTableIndices(d, kOrder.from));
 }
 
 // What the taps of a row see for the pixels [at, at + lanes).
@@ -122,16 +145,16 @@ HWY_INLINE void DenseTaps(const float* row, int64_t at, hn::Vec<Lane> (&tap)[3])
   const Lane d;
   if constexpr (kStep == 1) {
     tap[1] = hn::LoadU(d, row + at);
-    tap[0] = kFirst ? ShiftLanes<1>(tap[1]) : hn::LoadU(d, row + at - 1);
-    tap[2] = kLast ? ShiftLanes<-1>(tap[1]) : hn::LoadU(d, row + at + 1);
+    tap[0] = kFirst ? ShiftLanes<1, 1>(tap[1]) : hn::LoadU(d, row + at - 1);
+    tap[2] = kLast ? ShiftLanes<1, -1>(tap[1]) : hn::LoadU(d, row + at + 1);
   } else {
+    const auto odd = [&](const float* from) HWY_ATTR {
+      return hn::OddEven(hn::LoadU(d, from + kPixelLanes), hn::Shuffle2301(hn::LoadU(d, from)));
+    };
     const float* from = row + 2 * at;
-    const auto low = hn::LoadU(d, from), high = hn::LoadU(d, from + kPixelLanes);
-    tap[1] = hn::ConcatEven(d, high, low);
-    tap[2] = hn::ConcatOdd(d, high, low);
-    tap[0] = kFirst
-                 ? ShiftLanes<1>(tap[2])
-                 : hn::ConcatOdd(d, hn::LoadU(d, from + kPixelLanes - 2), hn::LoadU(d, from - 2));
+    tap[1] = hn::OddEven(hn::Shuffle2301(hn::LoadU(d, from + kPixelLanes)), hn::LoadU(d, from));
+    tap[2] = odd(from);
+    tap[0] = kFirst ? ShiftLanes<2, 1>(tap[2]) : odd(from - 2);
   }
 }
 
@@ -160,7 +183,8 @@ void DenseRows3x3(const Taps& taps, const float* const* rows, int64_t width, flo
       }
     }
     HWY_UNROLL(4)
-    for (int i = 0; i < kRows; ++i) hn::StoreU(hn::Add(sum[i], bias), d, to + i * width + at);
+    for (int i = 0; i < kRows; ++i)
+      hn::StoreU(InOrder<kStep>(hn::Add(sum[i], bias)), d, to + i * width + at);
   };
   using No = std::false_type;
   using Yes = std::true_type;
@@ -209,8 +233,6 @@ void DepthwiseTyped(const ConvCall& call, const DepthwiseTask& task) {
   const int64_t width = call.out_width, line = ImageLine(call.w, width);
   int64_t* const offsets = reinterpret_cast<int64_t*>(task.scratch);
   float* const lines = task.scratch + 2 * call.taps();
-  for (int64_t t = 0; t < call.taps(); ++t)
-    offsets[t] = TapOffset(call, width, t / call.w.size, t % call.w.size);
   const int64_t* strides = call.x_strides;
   const T* const plane = reinterpret_cast<const T*>(call.x) + task.image * strides[0] +
                          task.row / call.group_rows() * strides[1];
@@ -228,6 +250,8 @@ void DepthwiseTyped(const ConvCall& call, const DepthwiseTask& task) {
       return (step == 1 ? DensePlane3x3<1> : DensePlane3x3<2>)(call, task, plane, taps, lines, to);
   }
 #endif
+  for (int64_t t = 0; t < call.taps(); ++t)
+    offsets[t] = TapOffset(call, width, t / call.w.size, t % call.w.size);
   LayOut(call, plane, task.begin, task.end, 0, width, lines);
   if constexpr (std::is_same_v<T, float>) {
     if (call.h.size == 3 && call.w.size == 3 && call.h.dilation == 1 && call.h.stride <= 2 &&
