@@ -68,17 +68,20 @@ void RunProduct(ConvCall call, ThreadPool& pool, float* scratch) {
   }
   // Blocks of pixels: some rows, or a part of one.
   const int64_t width = call.out_width, height = call.out_height;
-  const int64_t across = width > kPatchPixels / 2 ? CeilDiv(width, kPatchPixels) : 1;
+  const int64_t images = call.batch * call.groups;
+  const int64_t few = pool.size() == 1 ? 1 : CeilDiv(8 * pool.size(), images);  // for each thread
+  const int64_t across = width > kPatchPixels / 2 ? std::clamp(few, CeilDiv(width, kPatchPixels),
+                                                               CeilDiv(width, kPatchPixels / 3))
+                                                  : 1;
   const int64_t block_rows = BlockRows(height, width), down = CeilDiv(height, block_rows);
   const int64_t blocks = across * down;
-  const auto column_at = [&](int64_t i) {  // whole tiles, but for the last
-    return i == across ? width : width * i / across / kTilePixels * kTilePixels;
+  const auto column_at = [&](int64_t i) {  // whole vectors, but for the last
+    return i == across ? width : width * i / across / kVectorPixels * kVectorPixels;
   };
   // Rows of the weight in one task: as many as leave several tasks a thread, since the image is laid out anew
   // for each.
   const int64_t group_rows = call.group_rows();
-  const int64_t wanted =
-      pool.size() == 1 ? 1 : CeilDiv(4 * pool.size(), call.batch * call.groups * blocks);
+  const int64_t wanted = pool.size() == 1 ? 1 : CeilDiv(4 * pool.size(), images * blocks);
   const int64_t rows = std::clamp<int64_t>(CeilDiv(group_rows, wanted), 64, kTaskRows) / 16 * 16;
   const int64_t row_blocks = CeilDiv(group_rows, rows);
   const int64_t work =
@@ -87,7 +90,7 @@ void RunProduct(ConvCall call, ThreadPool& pool, float* scratch) {
       ProductScratch(call.h, call.w, block_rows, BlockColumns(width), call.depth(), call.dtype)
           .total();
   const auto run = FindProduct();
-  pool.ParallelFor(call.batch * call.groups * row_blocks * blocks, CeilDiv(kTaskWork / 4, work),
+  pool.ParallelFor(images * row_blocks * blocks, CeilDiv(kTaskWork / 4, work),
                    [&](int64_t begin, int64_t end, int worker) {
                      for (int64_t i = begin; i < end; ++i) {
                        const int64_t x = i % across, y = i / across % down;

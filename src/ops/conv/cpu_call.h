@@ -66,7 +66,7 @@ inline int64_t PatchStep(int64_t depth, int64_t taps) {
   return (channels + steps - 1) / steps * taps;
 }
 inline constexpr int64_t kPatchPixels = 432;  // of a block, about: at most 220 KB of L2
-inline constexpr int64_t kTilePixels = 48;    // whole tiles of three vectors on every ISA
+inline constexpr int64_t kVectorPixels = 16;  // whole vectors on every ISA
 inline constexpr int64_t kTaskRows = 256;     // at most
 
 struct ConvTask {
@@ -100,7 +100,7 @@ struct ProductScratch {
 };
 // How images are cut into blocks, by live size.
 inline int64_t BlockColumns(int64_t width) {  // the most columns of a block
-  return width > kPatchPixels / 2 ? std::min(width, kPatchPixels + kTilePixels) : width;
+  return width > kPatchPixels / 2 ? std::min(width, kPatchPixels + kVectorPixels) : width;
 }
 inline int64_t BlockRows(int64_t height, int64_t width) {  // in threes, as tiles have three vectors
   const int64_t rows = kPatchPixels / std::max<int64_t>(1, width);
@@ -122,7 +122,7 @@ template <typename Int>
 Int PlannedProductFloats(const ops::Window& h, const ops::Window& w, Int height, Int width,
                          int64_t depth, DType dtype) {
   const auto odd_lines = [](Int floats) { return RoundUp16(floats) + 16; };
-  const Int pixels = AtMost(height * width, kPatchPixels + kTilePixels);
+  const Int pixels = AtMost(height * width, kPatchPixels + kVectorPixels);
   const Int rows = AtMost(height, MostBlockRows(width));
   const int64_t line = ImageLine(w, int64_t{0});
   const int64_t beyond = std::max<int64_t>(0, h.span() - h.stride);

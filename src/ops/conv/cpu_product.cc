@@ -31,6 +31,14 @@ struct Patches {
   int64_t row_step;
 };
 
+// Where pixels that see themselves alone lie in the image: pixel j at data[k * step + j].
+struct Source {
+  const float* data = nullptr;  // not null: still to be copied to the patches
+  const float* next =
+      nullptr;  // not null: those of the block that comes next, to be fetched into L2
+  int64_t step = 0;
+};
+
 // One task's block of pixels, and the part of the worker's scratch that holds what they see.
 struct PixelBlock {
   int64_t height, width;
@@ -68,19 +76,18 @@ Patches PatchesInRows(const ConvCall& call, const ConvTask& task, const PixelBlo
   const int64_t first = k0 / call.taps();
   ForEachTap(call, k0, depth, [&](int64_t k, int64_t channel, int64_t p, int64_t q) HWY_ATTR {
     float* const image = block.packed + (channel - first) * block.layout.image;
-    if (call.is_pointwise() &&
-        k + 1 < depth) {  // short pieces far apart: ask for the next one early
-      const T* const next = planes + (channel + 1) * call.x_strides[1] +
-                            task.top * call.x_strides[2] + task.left * call.x_strides[3];
-      for (int64_t j = 0; j < block.width; j += 16)
-        __builtin_prefetch(next + j * call.x_strides[3], 0, 3);
-    }
     if (k == 0 || (p == 0 && q == 0))
       LayOut(call, planes + channel * call.x_strides[1], task.top, task.bottom, task.left,
              task.right, image);
     block.offsets[k] = image - block.packed + TapOffset(call, block.width, p, q);
   });
   return {block.packed, block.offsets, ImageLine(call.w, block.width) * call.h.stride};
+}
+
+// Room for pixels that see themselves alone: the first panel's tiles copy them, while they multiply.
+Patches PatchesToCome(const PixelBlock& block, int64_t depth) {
+  for (int64_t k = 0; k < depth; ++k) block.offsets[k] = k * block.layout.image;
+  return {block.packed, block.offsets, 0};
 }
 
 // Vectors along all pixels need the rows side by side: a strip for every channel and tap across, which the
@@ -135,7 +142,7 @@ struct Sums {
 // One panel of the weight times the patches.
 void PanelProduct(const ConvCall& call, const ConvTask& task, const PixelTiles& tiles,
                   int64_t panel, int64_t k0, int64_t depth, const Patches& patches,
-                  const Sums& sums) {
+                  const Source& source, const Sums& sums) {
   const int64_t begin = panel * 16 < task.row_begin ? task.row_begin : panel * 16;
   const int64_t end = panel * 16 + 16 < task.row_end ? panel * 16 + 16 : task.row_end;
   HWY_ALIGN float bias[16] = {};
@@ -181,16 +188,31 @@ void PanelProduct(const ConvCall& call, const ConvTask& task, const PixelTiles& 
     args.bias = add_bias ? bias : nullptr;
     // While the first tile works, the next panel's block comes.
     args.next = weight + call.depth() * 16;
-    args.repeats = rows / kTileRows;
-    if (args.repeats > 0) TileOf(kTileRows, wide, t == 0)(args);
-    if (const int64_t rest = rows % kTileRows; rest > 0) {
-      const int64_t done = rows - rest;
-      args.repeats = 1;
+    int64_t left = rows;
+    const auto run = [&](TileFn tile, int64_t tile_rows, int64_t repeats) HWY_ATTR {
+      args.repeats = repeats;
+      tile(args);
+      const int64_t done = tile_rows * repeats;
+      left -= done;
       args.weight += done;
       if (add_bias) args.bias += done;
       for (int64_t v = 0; v < wide; ++v) args.c[v] += done * args.ldc;
-      TileOf(rest, wide, false)(args);
+    };
+    const int64_t pixel = args.pixels[0] - patches.data;
+    if (source.data != nullptr) {
+      for (int64_t v = 0; v < wide; ++v) args.source[v] = source.data + pixel + v * kPixelLanes;
+      args.source_step = source.step;
+      run(CopyTileOf(wide), kTileRows, 1);
     }
+    if (source.next != nullptr && left >= 2 * kTileRows) {
+      args.next_step = source.step;
+      for (const int64_t half : {0, 12}) {  // three vectors of AVX2 are a line and a half
+        args.next = source.next + pixel + half;
+        run(TileOf(kTileRows, wide, true), kTileRows, 1);
+      }
+    }
+    if (left >= kTileRows) run(TileOf(kTileRows, wide, t == 0), kTileRows, left / kTileRows);
+    if (left > 0) run(TileOf(left, wide, false), left, 1);
     if (!whole) {
       for (int64_t v = 0; v < wide; ++v)
         for (int64_t r = 0; r < rows; ++r)
@@ -221,12 +243,31 @@ void ProductTyped(const ConvCall& call, const ConvTask& task) {
                        (channels < call.channels ? channels : call.channels) * block.layout.image <=
                            block.layout.packed;
   const PixelTiles& tiles = in_rows ? by_row : all;
+  const int64_t first_rows = std::min(task.row_end, task.row_begin / 16 * 16 + 16) - task.row_begin;
+  // The image itself will do for the first panel: pixels that see themselves alone, in whole vectors.
+  const bool in_place = std::is_same_v<T, float> && in_rows && call.is_pointwise() &&
+                        call.x_strides[3] == 1 && block.height == 1 &&
+                        block.width % kPixelLanes == 0 && first_rows >= kTileRows;
   for (int64_t k0 = 0; k0 < call.depth(); k0 += most) {
     const int64_t depth = call.depth() - k0 < most ? call.depth() - k0 : most;
-    const Patches patches = in_rows ? PatchesInRows(call, task, block, planes, k0, depth)
-                                    : PatchesInStrips(call, task, block, planes, k0, depth);
-    for (int64_t panel = task.row_begin / 16; panel * 16 < task.row_end; ++panel)
-      PanelProduct(call, task, tiles, panel, k0, depth, patches, sums);
+    const Patches patches = in_place  ? PatchesToCome(block, depth)
+                            : in_rows ? PatchesInRows(call, task, block, planes, k0, depth)
+                                      : PatchesInStrips(call, task, block, planes, k0, depth);
+    const int64_t first = task.row_begin / 16, last = (task.row_end - 1) / 16;
+    for (int64_t panel = first; panel <= last; ++panel) {
+      Source source;
+      if constexpr (std::is_same_v<T, float>) {
+        const auto at = [&](int64_t k, int64_t column) HWY_ATTR {
+          return planes + k * call.x_strides[1] + task.top * call.x_strides[2] + column;
+        };
+        const int64_t next = k0 + depth;
+        if (in_place && panel == first) source.data = at(k0, task.left);
+        if (in_place && panel == last)
+          source.next = next < call.depth() ? at(next, task.left) : at(0, task.right);
+        source.step = call.x_strides[1];
+      }
+      PanelProduct(call, task, tiles, panel, k0, depth, patches, source, sums);
+    }
   }
   if constexpr (!std::is_same_v<T, float>)
     for (int64_t row = 0; row < task.row_end - task.row_begin; ++row)

@@ -36,11 +36,20 @@ struct TileArgs {
   int64_t ldc;
   bool accumulate;    // c += sum, else c = sum
   const float* bias;  // of the rows, or null: added last
-  const float* next;  // [depth][16] that comes next: fetched into L2. Any address
+  const float* next;  // `depth` lines that come next, next_step apart: fetched into L2. Any address
+  int64_t next_step = 16;
+  // For CopyTileOf: where the vectors are read instead, rows `source_step` apart; they are left in `pixels`.
+  const float* source[kTileVectors];
+  int64_t source_step;
 };
 
-// kFetch: also fetches `next` into L2. A load port's time, so only one tile of a panel does.
-template <int kRows, int kWide, bool kFetch>
+enum class TileKind {
+  kPlain,
+  kFetch,  // also fetches `next` into L2. A load port's time, so only one tile of a panel does
+  kCopy,   // also copies the source
+};
+
+template <int kRows, int kWide, TileKind kKind>
 void Tile(const TileArgs& args) {
   const Lane d;
   using V = hn::Vec<Lane>;
@@ -51,6 +60,7 @@ void Tile(const TileArgs& args) {
   const int64_t* const offsets = args.offsets;
   const int64_t depth = args.depth, ldc = args.ldc;
   const float* next = args.next;
+  constexpr int64_t kAhead = 16;  // rows of the source on their way
   const float* bias = args.bias;
   for (int64_t repeat = 0; repeat < args.repeats; ++repeat) {
     V sum[kRows][kWide];
@@ -67,16 +77,25 @@ void Tile(const TileArgs& args) {
       V p[kWide];
       const int64_t offset = offsets[k];
       HWY_UNROLL(3)
-      for (int v = 0; v < kWide; ++v) p[v] = hn::LoadU(d, pixels[v] + offset);
+      for (int v = 0; v < kWide; ++v) {
+        if constexpr (kKind == TileKind::kCopy) {
+          const float* const source = args.source[v] + k * args.source_step;
+          p[v] = hn::LoadU(d, source);
+          __builtin_prefetch(source + kAhead * args.source_step, 0, 3);
+          hn::StoreU(p[v], d, const_cast<float*>(pixels[v]) + offset);
+        } else {
+          p[v] = hn::LoadU(d, pixels[v] + offset);
+        }
+      }
       HWY_UNROLL(8)
       for (int r = 0; r < kRows; ++r) {
         const V w = hn::Set(d, weight[r]);
         HWY_UNROLL(3)
         for (int v = 0; v < kWide; ++v) sum[r][v] = hn::MulAdd(w, p[v], sum[r][v]);
       }
-      if (kFetch) {
+      if constexpr (kKind == TileKind::kFetch) {
         __builtin_prefetch(next, 0, 2);
-        next += 16;
+        next += args.next_step;
       }
       weight += 16;
     }
@@ -108,16 +127,23 @@ void Tile(const TileArgs& args) {
 }
 
 using TileFn = void (*)(const TileArgs& args);
-template <bool kFetch, int... kIndex>
+template <TileKind kKind, int... kIndex>
 constexpr std::array<TileFn, sizeof...(kIndex)> TileTable(std::integer_sequence<int, kIndex...>) {
-  return {&Tile<kIndex / kTileVectors + 1, kIndex % kTileVectors + 1, kFetch>...};
+  return {&Tile<kIndex / kTileVectors + 1, kIndex % kTileVectors + 1, kKind>...};
 }
-template <bool kFetch>
+template <TileKind kKind>
 constexpr auto kTiles =
-    TileTable<kFetch>(std::make_integer_sequence<int, kTileRows * kTileVectors>());
+    TileTable<kKind>(std::make_integer_sequence<int, kTileRows * kTileVectors>());
 TileFn TileOf(int64_t rows, int64_t vectors, bool fetch) {
   const int64_t at = (rows - 1) * kTileVectors + vectors - 1;
-  return fetch ? kTiles<true>[at] : kTiles<false>[at];
+  return fetch ? kTiles<TileKind::kFetch>[at] : kTiles<TileKind::kPlain>[at];
+}
+// Of kTileRows.
+[[maybe_unused]] TileFn CopyTileOf(int64_t vectors) {
+  constexpr TileFn kCopies[] = {&Tile<kTileRows, 1, TileKind::kCopy>,
+                                &Tile<kTileRows, 2, TileKind::kCopy>,
+                                &Tile<kTileRows, 3, TileKind::kCopy>};
+  return kCopies[vectors - 1];
 }
 
 // The pixels of a block as vectors: along each pixel row, or along all rows side by side (then `rows` is 1).
