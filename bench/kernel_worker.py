@@ -104,7 +104,7 @@ class Model:
 def torch_ways(module, inputs):
     """As it is, and with channels last, which is told to be faster."""
     ways = [lambda: module(*inputs)]
-    if isinstance(module, (nn.Conv2d, nn.MaxPool2d)):
+    if isinstance(module, (nn.Conv2d, nn.MaxPool2d, nn.AvgPool2d, nn.BatchNorm2d)):
         last = copy.deepcopy(module).to(memory_format=torch.channels_last)
         moved = [t.to(memory_format=torch.channels_last) for t in inputs]
         ways.append(lambda: last(*moved))
@@ -132,8 +132,10 @@ class LiveshapeSide:
         self.inputs, given = inputs, model.bind(inputs)
         model.run(given)
         wanted = module(*inputs)
-        error = (model.output(0, wanted) - wanted).abs().max() / max(1, wanted.abs().max())
-        assert error < 1e-4, f"{name}: wrong by {error}"
+        allowed = {torch.float16: 2e-3, torch.bfloat16: 1.6e-2}.get(wanted.dtype, 1e-4)
+        got, wanted = model.output(0, wanted).double(), wanted.double()
+        error = (got - wanted).abs().max() / max(1, wanted.abs().max())
+        assert error < allowed, f"{name}: wrong by {error}"
         return [lambda: model.run(given)]
 
 
