@@ -66,9 +66,10 @@ void RunProduct(ConvCall call, ThreadPool& pool, float* scratch) {
     call.width = call.out_width = call.pixels();  // one long row
     call.height = call.out_height = 1;
   }
-  // Blocks of pixels: some rows, or a part of one.
+  // Blocks of pixels: some rows, or a part of one, or several images.
   const int64_t width = call.out_width, height = call.out_height;
-  const int64_t images = call.batch * call.groups;
+  const int64_t at_once = BlockImages(call.batch, call.pixels());
+  const int64_t image_blocks = CeilDiv(call.batch, at_once), images = image_blocks * call.groups;
   const int64_t few = pool.size() == 1 ? 1 : CeilDiv(8 * pool.size(), images);  // for each thread
   const int64_t across = width > kPatchPixels / 2 ? std::clamp(few, CeilDiv(width, kPatchPixels),
                                                                CeilDiv(width, kPatchPixels / 3))
@@ -84,11 +85,11 @@ void RunProduct(ConvCall call, ThreadPool& pool, float* scratch) {
   const int64_t wanted = pool.size() == 1 ? 1 : CeilDiv(4 * pool.size(), images * blocks);
   const int64_t rows = std::clamp<int64_t>(CeilDiv(group_rows, wanted), 64, kTaskRows) / 16 * 16;
   const int64_t row_blocks = CeilDiv(group_rows, rows);
-  const int64_t work =
-      std::max<int64_t>(1, call.pixels() / blocks * std::min(rows, group_rows) * call.depth());
-  const int64_t worker_floats =
-      ProductScratch(call.h, call.w, block_rows, BlockColumns(width), call.depth(), call.dtype)
-          .total();
+  const int64_t work = std::max<int64_t>(
+      1, at_once * call.pixels() / blocks * std::min(rows, group_rows) * call.depth());
+  const int64_t worker_floats = ProductScratch(call.h, call.w, at_once, block_rows,
+                                               BlockColumns(width), call.depth(), call.dtype)
+                                    .total();
   const auto run = FindProduct();
   pool.ParallelFor(images * row_blocks * blocks, CeilDiv(kTaskWork / 4, work),
                    [&](int64_t begin, int64_t end, int worker) {
@@ -97,7 +98,10 @@ void RunProduct(ConvCall call, ThreadPool& pool, float* scratch) {
                        const int64_t row_block = i / blocks % row_blocks;
                        const int64_t group = i / blocks / row_blocks % call.groups;
                        const int64_t first = group * group_rows + row_block * rows;
-                       run(call, {.image = i / blocks / row_blocks / call.groups,
+                       const int64_t block = i / blocks / row_blocks / call.groups;
+                       const int64_t image = call.batch * block / image_blocks;
+                       run(call, {.image = image,
+                                  .images = call.batch * (block + 1) / image_blocks - image,
                                   .top = block_rows * y,
                                   .bottom = std::min(height, block_rows * (y + 1)),
                                   .left = column_at(x),
@@ -184,7 +188,7 @@ Int WinogradWorkerFloats(const ops::Window& h, const ops::Window& w, Int batch, 
   const Int tile_rows = batch * DivideUp(height, 2);
   return RoundUp16(Larger(
       WinogradFloats(WinogradFormOf(w.stride), tile_rows * DivideUp(width, 2), tile_rows, channels),
-      PlannedProductFloats(h, w, height, width, channels * 9, DType::kF32)));
+      PlannedProductFloats(h, w, batch, height, width, channels * 9)));
 }
 
 Status Run(const KernelArgs& args) {
@@ -246,7 +250,7 @@ sym::Expr Scratch(const ir::Graph& graph, const ir::Node& node, int threads) {
     worker = sym::Max(table.Int(kDepthwiseFloats), ImageLine(wide, y.dims[3]) * high.span()) +
              (2 * high.size * wide.size + 16);
   } else {
-    worker = PlannedProductFloats(high, wide, y.dims[2], y.dims[3], depth, y.dtype);
+    worker = PlannedProductFloats(high, wide, y.dims[0], y.dims[2], y.dims[3], depth);
   }
   return (worker * threads + shared) * static_cast<int64_t>(sizeof(float));
 }

@@ -51,7 +51,8 @@ Int ImageLine(const ops::Window& w, Int width) {
 
 // ---- As a product of the weight with patches of the image: cpu_product.cc.
 //
-// A task is a block of pixels of one image (whole pixel rows, or a part of one) times some rows of one group.
+// A task is a block of pixels (whole pixel rows of one image, or a part of one, or some whole small images) times some
+// rows of one group.
 // What the pixels see is laid out in the worker's scratch, some channels at a time; the weight is streamed as
 // it lies in the file.
 inline int64_t PatchDepth(int64_t taps) {  // at most, in whole channels: a weight panel's is 8 KB
@@ -71,6 +72,7 @@ inline constexpr int64_t kTaskRows = 256;     // at most
 
 struct ConvTask {
   int64_t image;
+  int64_t images = 1;          // from there on; several only whole
   int64_t top, bottom;         // pixel rows
   int64_t left, right;         // of each: all columns, or there is one row
   int64_t row_begin, row_end;  // of one group
@@ -86,15 +88,16 @@ struct ProductScratch {
   int64_t image;    // what the block sees of one channel
   int64_t packed;   // and of all that a block of PatchDepth needs, as rows or strips
   int64_t offsets;  // int64_t each
-  int64_t sums;
-  // A block of `height` x `width` pixels.
-  ProductScratch(const ops::Window& h, const ops::Window& w, int64_t height, int64_t width,
-                 int64_t depth, DType dtype) {
-    const int64_t pixels = height * width, rows = std::min(depth, PatchDepth(h.size * w.size));
+  int64_t sums;     // where y cannot hold them: halves, and several images
+  // A block of `height` x `width` pixels of each image.
+  ProductScratch(const ops::Window& h, const ops::Window& w, int64_t images, int64_t height,
+                 int64_t width, int64_t depth, DType dtype) {
+    const int64_t pixels = images * height * width;
+    const int64_t rows = std::min(depth, PatchDepth(h.size * w.size));
     image = OddLines(((height - 1) * h.stride + h.span()) * ImageLine(w, width));
     packed = OddLines(pixels + kVectorSlack) * rows + kVectorSlack;
     offsets = OddLines(2 * rows);
-    sums = dtype == DType::kF32 ? 0 : OddLines(kTaskRows * pixels);
+    sums = dtype == DType::kF32 && images == 1 ? 0 : OddLines(kTaskRows * pixels);
   }
   int64_t total() const { return image + packed + offsets + sums; }
 };
@@ -107,6 +110,10 @@ inline int64_t BlockRows(int64_t height, int64_t width) {  // in threes, as tile
   return std::max<int64_t>(1, std::min(height, rows < 3 ? rows : rows / 3 * 3));
 }
 
+inline int64_t BlockImages(int64_t batch, int64_t pixels) {  // the most images of a block
+  return pixels > kPatchPixels / 2 ? 1 : std::min(batch, kPatchPixels / pixels);
+}
+
 inline int64_t MostBlockRows(int64_t width) {
   return std::max<int64_t>(1, kPatchPixels / std::max<int64_t>(1, width));
 }
@@ -115,12 +122,12 @@ inline sym::Expr MostBlockRows(sym::Expr width) {
   return sym::Max(one, sym::FloorDiv(patch, sym::Max(one, width)));
 }
 
-// Floats for a worker on an image of `height` x `width` pixels, in closed form for the planner: at least what
-// ProductScratch asks for, also where the image is taken as one long row. In the image's part, (rows * stride + beyond) *
+// Floats for a worker on images of `height` x `width` pixels, in closed form for the planner: at least what
+// ProductScratch asks for, also where an image is taken as one long row. In the image's part, (rows * stride + beyond) *
 // (columns * stride + line), rows * columns is at most `pixels`, and so is columns.
 template <typename Int>
-Int PlannedProductFloats(const ops::Window& h, const ops::Window& w, Int height, Int width,
-                         int64_t depth, DType dtype) {
+Int PlannedProductFloats(const ops::Window& h, const ops::Window& w, Int batch, Int height,
+                         Int width, int64_t depth) {
   const auto odd_lines = [](Int floats) { return RoundUp16(floats) + 16; };
   const Int pixels = AtMost(height * width, kPatchPixels + kVectorPixels);
   const Int rows = AtMost(height, MostBlockRows(width));
@@ -129,9 +136,9 @@ Int PlannedProductFloats(const ops::Window& h, const ops::Window& w, Int height,
   const Int image = pixels * (h.stride * w.stride) + rows * (h.stride * line) +
                     pixels * (beyond * w.stride) + beyond * line;
   const int64_t patch_rows = std::min(depth, PatchDepth(h.size * w.size));
-  const Int floats = odd_lines(image) + odd_lines(pixels + kVectorSlack) * patch_rows +
-                     (kVectorSlack + OddLines(2 * patch_rows));
-  return dtype == DType::kF32 ? floats : floats + odd_lines(pixels * kTaskRows);
+  const Int all = AtMost(batch * height * width, kPatchPixels + kVectorPixels);
+  return odd_lines(image) + odd_lines(all + kVectorSlack) * patch_rows +
+         (kVectorSlack + OddLines(2 * patch_rows)) + odd_lines(all * kTaskRows);
 }
 
 using ProductFn = void (*)(const ConvCall& call, const ConvTask& task);

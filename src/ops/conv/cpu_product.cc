@@ -41,18 +41,21 @@ struct Source {
 
 // One task's block of pixels, and the part of the worker's scratch that holds what they see.
 struct PixelBlock {
-  int64_t height, width;
+  int64_t images, height, width;
   ProductScratch layout;
   float *image, *packed;
   int64_t* offsets;
   PixelBlock(const ConvCall& call, const ConvTask& task)
-      : height(task.bottom - task.top),
+      : images(task.images),
+        height(task.bottom - task.top),
         width(task.right - task.left),
-        layout(call.h, call.w, height, width, call.depth(), call.dtype),
+        layout(call.h, call.w, images, height, width, call.depth(), call.dtype),
         image(task.scratch),
         packed(image + layout.image),
         offsets(reinterpret_cast<int64_t*>(packed + layout.packed)) {}
   float* sums() const { return packed + layout.packed + layout.offsets; }
+  int64_t image_pixels() const { return height * width; }
+  int64_t pixels() const { return images * image_pixels(); }
 };
 
 // Rows [k0, k0 + depth) of the patches as channel, tap down and tap across: f(k - k0, channel, p, q).
@@ -90,8 +93,17 @@ Patches PatchesToCome(const PixelBlock& block, int64_t depth) {
   return {block.packed, block.offsets, 0};
 }
 
+// Whether every tap of every pixel of the block is inside the image.
+bool NeedsNoPadding(const ConvCall& call, const ConvTask& task) {
+  const auto inside = [](const ops::Window& w, int64_t begin, int64_t end, int64_t extent) {
+    return begin * w.stride >= w.before && (end - 1) * w.stride - w.before + w.span() <= extent;
+  };
+  return inside(call.h, task.top, task.bottom, call.height) &&
+         inside(call.w, task.left, task.right, call.width);
+}
+
 // Vectors along all pixels need the rows side by side: a strip for every channel and tap across, which the
-// taps down share where that is less than a strip for each.
+// taps down share where that is less than a strip for each. Images follow one another in the strips.
 template <typename T>
 Patches PatchesInStrips(const ConvCall& call, const ConvTask& task, const PixelBlock& block,
                         const T* planes, int64_t k0, int64_t depth) {
@@ -100,36 +112,47 @@ Patches PatchesInStrips(const ConvCall& call, const ConvTask& task, const PixelB
   const int64_t line = ImageLine(call.w, width), span = call.h.span();
   const int64_t phases = stride < span ? stride : span;
   const int64_t phase_rows = height + (span - 1) / stride;
-  const bool shared =
-      phases * phase_rows < call.h.size * height && PatchDepth(call.taps()) >= call.taps();
-  const int64_t strip = OddLines((shared ? phases * phase_rows : height) * width);
-  // What a vector has beyond a row, the next one overwrites.
+  const bool shared = block.images == 1 && phases * phase_rows < call.h.size * height &&
+                      PatchDepth(call.taps()) >= call.taps();
+  const bool direct = !shared && NeedsNoPadding(call, task);
+  const int64_t strip =
+      OddLines(shared ? phases * phase_rows * width : block.pixels() + kVectorSlack);
+  // What a vector has beyond a row, the next one overwrites; beyond the last is slack, or the next strip.
   const auto side_by_side = [&](const float* from, int64_t rows, float* to) HWY_ATTR {
     for (int64_t i = 0; i < rows; ++i)
       for (int64_t j = 0; j < width; j += kPixelLanes)
         hn::StoreU(hn::LoadU(d, from + i * stride * line + j), d, to + i * width + j);
   };
-  float* to = block.packed;
-  ForEachTap(call, k0, depth, [&](int64_t k, int64_t channel, int64_t p, int64_t q) HWY_ATTR {
-    if (k == 0 || (p == 0 && q == 0))
-      LayOut(call, planes + channel * call.x_strides[1], task.top, task.bottom, task.left,
-             task.right, block.image);
-    if (shared && p > 0) {
-      const int64_t row = p * call.h.dilation;
-      block.offsets[k] =
-          block.offsets[k - p * call.w.size] + (row % stride * phase_rows + row / stride) * width;
-      return;
-    }
-    block.offsets[k] = to - block.packed;
-    if (shared) {
-      for (int64_t f = 0; f < phases; ++f)
-        side_by_side(block.image + TapOffset(call, width, 0, q) + f * line,
-                     height + (span - 1 - f) / stride, to + f * phase_rows * width);
-    } else {
-      side_by_side(block.image + TapOffset(call, width, p, q), height, to);
-    }
-    to += strip;
-  });
+  for (int64_t image = 0; image < block.images; ++image) {
+    float* const first = block.packed + image * block.image_pixels();
+    float* to = first;
+    ForEachTap(call, k0, depth, [&](int64_t k, int64_t channel, int64_t p, int64_t q) HWY_ATTR {
+      const T* const plane = planes + image * call.x_strides[0] + channel * call.x_strides[1];
+      if (!direct && (k == 0 || (p == 0 && q == 0)))
+        LayOut(call, plane, task.top, task.bottom, task.left, task.right, block.image);
+      if (shared && p > 0) {
+        const int64_t row = p * call.h.dilation;
+        block.offsets[k] =
+            block.offsets[k - p * call.w.size] + (row % stride * phase_rows + row / stride) * width;
+        return;
+      }
+      block.offsets[k] = to - first;
+      if (direct) {
+        const int64_t row = task.top * stride - call.h.before + p * call.h.dilation;
+        const int64_t column = task.left * call.w.stride - call.w.before + q * call.w.dilation;
+        for (int64_t i = 0; i < height; ++i)
+          Gather(plane + (row + i * stride) * call.x_strides[2] + column * call.x_strides[3],
+                 call.w.stride * call.x_strides[3], width, to + i * width);
+      } else if (shared) {
+        for (int64_t f = 0; f < phases; ++f)
+          side_by_side(block.image + TapOffset(call, width, 0, q) + f * line,
+                       height + (span - 1 - f) / stride, to + f * phase_rows * width);
+      } else {
+        side_by_side(block.image + TapOffset(call, width, p, q), height, to);
+      }
+      to += strip;
+    });
+  }
   return {block.packed, block.offsets, 0};
 }
 
@@ -224,22 +247,24 @@ void PanelProduct(const ConvCall& call, const ConvTask& task, const PixelTiles& 
 template <typename T>
 void ProductTyped(const ConvCall& call, const ConvTask& task) {
   const PixelBlock block(call, task);
-  const int64_t pixels = block.height * block.width, taps = call.taps();
+  const int64_t pixels = block.pixels(), taps = call.taps();
   const int64_t first_channel = task.row_begin / call.group_rows() * call.channels;
   const T* const planes = reinterpret_cast<const T*>(call.x) + task.image * call.x_strides[0] +
                           first_channel * call.x_strides[1];
   T* const y = reinterpret_cast<T*>(call.y) +
                (task.image * call.rows + task.row_begin) * call.pixels() +
                task.top * call.out_width + task.left;
-  // Sums of f32 are kept in y itself, others beside it until they are complete.
+  // Sums of f32 are kept in y itself, others, and those of several images, beside it until they are complete.
+  const bool beside = !std::is_same_v<T, float> || block.images > 1;
   Sums sums = {block.sums(), pixels};
-  if constexpr (std::is_same_v<T, float>) sums = {y, call.pixels()};
+  if constexpr (std::is_same_v<T, float>)
+    if (!beside) sums = {y, call.pixels()};
 
   const int64_t most = PatchStep(call.depth(), taps);
   // Vectors along rows where few lanes are lost, and the rows need no more room than strips.
   const PixelTiles by_row(block.height, block.width), all(1, pixels);
   const int64_t channels = most < taps ? 2 : most / taps;
-  const bool in_rows = by_row.rows * by_row.across * 16 <= all.across * 17 &&
+  const bool in_rows = block.images == 1 && by_row.rows * by_row.across * 16 <= all.across * 17 &&
                        (channels < call.channels ? channels : call.channels) * block.layout.image <=
                            block.layout.packed;
   const PixelTiles& tiles = in_rows ? by_row : all;
@@ -269,9 +294,12 @@ void ProductTyped(const ConvCall& call, const ConvTask& task) {
       PanelProduct(call, task, tiles, panel, k0, depth, patches, source, sums);
     }
   }
-  if constexpr (!std::is_same_v<T, float>)
-    for (int64_t row = 0; row < task.row_end - task.row_begin; ++row)
-      NarrowRow(sums.data + row * sums.ld, pixels, y + row * call.pixels());
+  if (!beside) return;
+  const int64_t each = block.image_pixels();
+  for (int64_t row = 0; row < task.row_end - task.row_begin; ++row)
+    for (int64_t image = 0; image < block.images; ++image)
+      NarrowRow(sums.data + row * sums.ld + image * each, each,
+                y + (image * call.rows + row) * call.pixels());
 }
 
 void Product(const ConvCall& call, const ConvTask& task) {
