@@ -88,7 +88,7 @@ struct ProductScratch {
   int64_t image;    // what the block sees of one channel
   int64_t packed;   // and of all that a block of PatchDepth needs, as rows or strips
   int64_t offsets;  // int64_t each
-  int64_t sums;     // where y cannot hold them: halves, and several images
+  int64_t sums;  // where y cannot hold them: halves, several images, rows that end within a vector
   // A block of `height` x `width` pixels of each image.
   ProductScratch(const ops::Window& h, const ops::Window& w, int64_t images, int64_t height,
                  int64_t width, int64_t depth, DType dtype) {
@@ -97,7 +97,8 @@ struct ProductScratch {
     image = OddLines(((height - 1) * h.stride + h.span()) * ImageLine(w, width));
     packed = OddLines(pixels + kVectorSlack) * rows + kVectorSlack;
     offsets = OddLines(2 * rows);
-    sums = dtype == DType::kF32 && images == 1 ? 0 : OddLines(kTaskRows * pixels);
+    const bool small = images > 1 || pixels <= kPatchPixels / 2;
+    sums = dtype == DType::kF32 && !small ? 0 : OddLines(kTaskRows * RoundUp16(pixels));
   }
   int64_t total() const { return image + packed + offsets + sums; }
 };
@@ -138,7 +139,7 @@ Int PlannedProductFloats(const ops::Window& h, const ops::Window& w, Int batch, 
   const int64_t patch_rows = std::min(depth, PatchDepth(h.size * w.size));
   const Int all = AtMost(batch * height * width, kPatchPixels + kVectorPixels);
   return odd_lines(image) + odd_lines(all + kVectorSlack) * patch_rows +
-         (kVectorSlack + OddLines(2 * patch_rows)) + odd_lines(all * kTaskRows);
+         (kVectorSlack + OddLines(2 * patch_rows)) + odd_lines(RoundUp16(all) * kTaskRows);
 }
 
 using ProductFn = void (*)(const ConvCall& call, const ConvTask& task);

@@ -160,6 +160,7 @@ Patches PatchesInStrips(const ConvCall& call, const ConvTask& task, const PixelB
 struct Sums {
   float* data;
   int64_t ld;
+  bool padded;  // a row has room for its last vector
 };
 
 // One panel of the weight times the patches.
@@ -191,7 +192,8 @@ void PanelProduct(const ConvCall& call, const ConvTask& task, const PixelTiles& 
     for (int64_t v = 0; v < wide; ++v) {
       args.pixels[v] = patches.data + i * patches.row_step + j;
       args.c[v] = c[v] = sums.data + first + i * tiles.width + j;
-      live[v] = tiles.width - j < kPixelLanes ? tiles.width - j : kPixelLanes;
+      const bool inside = sums.padded || tiles.width - j >= kPixelLanes;
+      live[v] = inside ? kPixelLanes : tiles.width - j;
       whole = whole && live[v] == kPixelLanes;
       j += kPixelLanes;
       if (j >= tiles.width) j = 0, ++i;
@@ -254,20 +256,24 @@ void ProductTyped(const ConvCall& call, const ConvTask& task) {
   T* const y = reinterpret_cast<T*>(call.y) +
                (task.image * call.rows + task.row_begin) * call.pixels() +
                task.top * call.out_width + task.left;
-  // Sums of f32 are kept in y itself, others, and those of several images, beside it until they are complete.
-  const bool beside = !std::is_same_v<T, float> || block.images > 1;
-  Sums sums = {block.sums(), pixels};
-  if constexpr (std::is_same_v<T, float>)
-    if (!beside) sums = {y, call.pixels()};
-
   const int64_t most = PatchStep(call.depth(), taps);
   // Vectors along rows where few lanes are lost, and the rows need no more room than strips.
   const PixelTiles by_row(block.height, block.width), all(1, pixels);
   const int64_t channels = most < taps ? 2 : most / taps;
-  const bool in_rows = block.images == 1 && by_row.rows * by_row.across * 16 <= all.across * 17 &&
+  const bool small = block.images > 1 || pixels <= kPatchPixels / 2;
+  const bool in_rows = (!small || (block.images == 1 && block.width % kPixelLanes == 0)) &&
+                       by_row.rows * by_row.across * 16 <= all.across * 17 &&
                        (channels < call.channels ? channels : call.channels) * block.layout.image <=
                            block.layout.packed;
   const PixelTiles& tiles = in_rows ? by_row : all;
+  // Sums of f32 are kept in y itself, if vectors do not reach beyond its rows too often; others beside it until they are
+  // complete.
+  bool beside = true;
+  Sums sums = {block.sums(), RoundUp16(pixels), !in_rows};
+  if constexpr (std::is_same_v<T, float>) {
+    beside = block.images > 1 || (small && !in_rows && pixels % kPixelLanes != 0);
+    if (!beside) sums = {y, call.pixels(), false};
+  }
   const int64_t first_rows = std::min(task.row_end, task.row_begin / 16 * 16 + 16) - task.row_begin;
   // The image itself will do for the first panel: pixels that see themselves alone, in whole vectors.
   const bool in_place = std::is_same_v<T, float> && in_rows && call.is_pointwise() &&
