@@ -50,14 +50,7 @@ void RunDepthwise(const ConvCall& call, ThreadPool& pool, float* scratch, int64_
   // Vectors are a part of the work only: the rows are laid out first.
   pool.ParallelFor(planes * blocks, CeilDiv(kTaskWork / 16, std::max<int64_t>(1, work)),
                    [&](int64_t begin, int64_t end, int worker) {
-                     for (int64_t i = begin; i < end; ++i) {
-                       const int64_t plane = i / blocks, block = i % blocks;
-                       run(call, {.image = plane / call.rows,
-                                  .row = plane % call.rows,
-                                  .begin = call.out_height * block / blocks,
-                                  .end = call.out_height * (block + 1) / blocks,
-                                  .scratch = scratch + worker * worker_floats});
-                     }
+                     run(call, blocks, begin, end, scratch + worker * worker_floats);
                    });
 }
 

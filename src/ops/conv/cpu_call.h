@@ -151,22 +151,18 @@ PackWeightFn FindPackWeight();
 
 // ---- One input channel a group: cpu_depthwise.cc.
 //
-// A task is some pixel rows of one output channel.
+// A task is a block of pixel rows of one output channel.
 inline constexpr int64_t kDepthwiseFloats =
     8192;  // of rows at a time, where one row needs no more: L1
-
-struct DepthwiseTask {
-  int64_t image, row;  // output channel
-  int64_t begin, end;  // pixel rows
-  float* scratch;
-};
 
 inline int64_t DepthwiseRows(const ConvCall& call) {  // pixel rows a task, at most
   const int64_t lines = kDepthwiseFloats / ImageLine(call.w, call.out_width);
   return std::max<int64_t>(1, (lines - call.h.span()) / call.h.stride + 1);
 }
 
-using DepthwiseFn = void (*)(const ConvCall& call, const DepthwiseTask& task);
+// Tasks [begin, end) of `blocks` for every output channel of every image.
+using DepthwiseFn = void (*)(const ConvCall& call, int64_t blocks, int64_t begin, int64_t end,
+                             float* scratch);
 DepthwiseFn FindDepthwise();
 
 }  // namespace liveshape::cpu

@@ -22,6 +22,13 @@ using Lane = hn::ScalableTag<float>;
 constexpr int kPixelLanes = static_cast<int>(hn::MaxLanes(Lane()));
 constexpr int kMostVectors = 8;
 
+// Some pixel rows of one output channel.
+struct DepthwiseTask {
+  int64_t image, row;  // output channel
+  int64_t begin, end;  // pixel rows
+  float* scratch;
+};
+
 struct Taps {
   const float* line;       // the first pixel's row
   const float* weight;     // [taps], 16 apart
@@ -49,44 +56,86 @@ HWY_INLINE void Pixels(const Taps& taps, int64_t at, float* to) {
     hn::StoreU(hn::Add(sum[v], hn::Set(d, taps.bias)), d, to + v * kPixelLanes);
 }
 
-// kRows pixel rows of a 3x3 window whose rows are kStep apart, vector by vector: what is loaded serves every row
-// that sees it. The taps of a pixel come in their order, so its bits are those of Pixels. width >= kPixelLanes: the
-// last vector ends with the row and repeats some pixels of the one before.
-template <int kRows, int kStep>
-void Rows3x3(const Taps& taps, int64_t line, int64_t width, float* to) {
+// Pixel rows of one task, some at a time: f(their number as a constant, the first).
+template <typename F>
+HWY_INLINE void ForRows(int64_t rows, F&& f) {
+  int64_t i = 0;
+  for (; i + 4 <= rows; i += 4) f(std::integral_constant<int, 4>(), i);
+  if (i + 2 <= rows) f(std::integral_constant<int, 2>(), i), i += 2;
+  if (i < rows) f(std::integral_constant<int, 1>(), i);
+}
+
+// One vector a row. Where rows are shorter than a vector, what lies beyond is the next ones', which are stored later;
+// beyond `end` is another task's.
+template <int kRows>
+HWY_INLINE void StoreRows(const hn::Vec<Lane> (&sum)[kRows], int64_t width, const float* end,
+                          float* to) {
   const Lane d;
-  hn::Vec<Lane> w[9];
-  HWY_UNROLL(9)
-  for (int t = 0; t < 9; ++t) w[t] = hn::Set(d, taps.weight[t * 16]);
+  HWY_UNROLL(4)
+  for (int i = 0; i < kRows; ++i) {
+    float* const row = to + i * width;
+    if (width < kPixelLanes && row + kPixelLanes > end) {
+      HWY_ALIGN float edge[kPixelLanes];
+      hn::Store(sum[i], d, edge);
+      for (int64_t j = 0; j < width; ++j) row[j] = edge[j];
+    } else {
+      hn::StoreU(sum[i], d, row);
+    }
+  }
+}
+
+// kRows pixel rows of a square window whose rows are kStep apart, vector by vector: what is loaded serves every row that
+// sees it. The taps of a pixel come in their order, so its bits are those of Pixels. A row's last vector ends with it and
+// repeats some pixels of the one before.
+template <int kSize, int kRows, int kStep>
+void RowsOf(const Taps& taps, int64_t line, int64_t width, const float* end, float* to) {
+  const Lane d;
+  hn::Vec<Lane> w[kSize * kSize];
+  HWY_UNROLL(49)
+  for (int t = 0; t < kSize * kSize; ++t) w[t] = hn::Set(d, taps.weight[t * 16]);
   const auto bias = hn::Set(d, taps.bias);
   for (int64_t at = 0; at < width; at += kPixelLanes) {
-    if (at + kPixelLanes > width) at = width - kPixelLanes;
+    if (at > 0 && at + kPixelLanes > width) at = width - kPixelLanes;
     hn::Vec<Lane> sum[kRows];
     HWY_UNROLL(4)
     for (int i = 0; i < kRows; ++i) sum[i] = hn::Zero(d);
-    HWY_UNROLL(9)
-    for (int r = 0; r < (kRows - 1) * kStep + 3; ++r) {
-      HWY_UNROLL(3)
-      for (int q = 0; q < 3; ++q) {
+    HWY_UNROLL(13)
+    for (int r = 0; r < (kRows - 1) * kStep + kSize; ++r) {
+      HWY_UNROLL(7)
+      for (int q = 0; q < kSize; ++q) {
         const auto v = hn::LoadU(d, taps.line + r * line + taps.offsets[q] + at);
         HWY_UNROLL(4)
         for (int i = 0; i < kRows; ++i) {
           const int p = r - i * kStep;
-          if (p >= 0 && p < 3) sum[i] = hn::MulAdd(w[p * 3 + q], v, sum[i]);
+          if (p >= 0 && p < kSize) sum[i] = hn::MulAdd(w[p * kSize + q], v, sum[i]);
         }
       }
     }
     HWY_UNROLL(4)
-    for (int i = 0; i < kRows; ++i) hn::StoreU(hn::Add(sum[i], bias), d, to + i * width + at);
+    for (int i = 0; i < kRows; ++i) sum[i] = hn::Add(sum[i], bias);
+    StoreRows(sum, width, end, to + at);
   }
 }
 
-template <int kStep>
-void Plane3x3(Taps taps, int64_t line, int64_t rows, int64_t width, float* to) {
-  for (; rows >= 4; rows -= 4, to += 4 * width, taps.line += 4 * kStep * line)
-    Rows3x3<4, kStep>(taps, line, width, to);
-  for (; rows > 0; --rows, to += width, taps.line += kStep * line)
-    Rows3x3<1, kStep>(taps, line, width, to);
+template <int kSize, int kStep>
+void PlaneOf(const Taps& taps, int64_t line, int64_t rows, int64_t width, float* to) {
+  ForRows(rows, [&](auto count, int64_t first) HWY_ATTR {
+    Taps from = taps;
+    from.line += first * kStep * line;
+    RowsOf<kSize, count.value, kStep>(from, line, width, to + rows * width, to + first * width);
+  });
+}
+
+using PlaneFn = void (*)(const Taps& taps, int64_t line, int64_t rows, int64_t width, float* to);
+PlaneFn FindPlane(const ConvCall& call) {
+  const ops::Window &h = call.h, &w = call.w;
+  if (h.size != w.size || h.dilation != 1 || w.dilation != 1 || h.stride > 2) return nullptr;
+  switch (h.size) {
+    case 3: return h.stride == 1 ? PlaneOf<3, 1> : PlaneOf<3, 2>;
+    case 5: return h.stride == 1 ? PlaneOf<5, 1> : PlaneOf<5, 2>;
+    case 7: return h.stride == 1 ? PlaneOf<7, 1> : PlaneOf<7, 2>;
+    default: return nullptr;
+  }
 }
 
 #if HWY_TARGET != HWY_SCALAR
@@ -140,40 +189,54 @@ HWY_INLINE hn::Vec<Lane> InOrder(hn::Vec<Lane> v) {
 }
 
 // What the taps of a row see for the pixels [at, at + lanes).
-template <int kStep, bool kFirst, bool kLast>
-HWY_INLINE void DenseTaps(const float* row, int64_t at, hn::Vec<Lane> (&tap)[3]) {
+enum class Part {
+  kFirst,
+  kMiddle,
+  kLast,
+  kWhole,   // the row is a vector
+  kNarrow,  // the row is less
+};
+template <int kStep, Part kPart>
+HWY_INLINE void DenseTaps(const float* row, int64_t at, int64_t width, hn::Vec<Lane> (&tap)[3]) {
+  constexpr bool kFirst = kPart != Part::kMiddle && kPart != Part::kLast;
+  constexpr bool kLast = kPart != Part::kMiddle && kPart != Part::kFirst;
   const Lane d;
+  const auto load = [&](int64_t column) HWY_ATTR {
+    if constexpr (kPart != Part::kNarrow) return hn::LoadU(d, row + column);
+    const int64_t inside = kStep * width - column;
+    return hn::MaskedLoad(hn::FirstN(d, inside > 0 ? inside : 0), d, row + column);
+  };
   if constexpr (kStep == 1) {
-    tap[1] = hn::LoadU(d, row + at);
+    tap[1] = load(at);
     tap[0] = kFirst ? ShiftLanes<1, 1>(tap[1]) : hn::LoadU(d, row + at - 1);
     tap[2] = kLast ? ShiftLanes<1, -1>(tap[1]) : hn::LoadU(d, row + at + 1);
   } else {
-    const auto odd = [&](const float* from) HWY_ATTR {
-      return hn::OddEven(hn::LoadU(d, from + kPixelLanes), hn::Shuffle2301(hn::LoadU(d, from)));
+    const auto odd = [&](int64_t column) HWY_ATTR {
+      return hn::OddEven(load(column + kPixelLanes), hn::Shuffle2301(load(column)));
     };
-    const float* from = row + 2 * at;
-    tap[1] = hn::OddEven(hn::Shuffle2301(hn::LoadU(d, from + kPixelLanes)), hn::LoadU(d, from));
-    tap[2] = odd(from);
-    tap[0] = kFirst ? ShiftLanes<2, 1>(tap[2]) : odd(from - 2);
+    tap[1] = hn::OddEven(hn::Shuffle2301(load(2 * at + kPixelLanes)), load(2 * at));
+    tap[2] = odd(2 * at);
+    tap[0] = kFirst ? ShiftLanes<2, 1>(tap[2]) : odd(2 * at - 2);
   }
 }
 
 // rows: of the image, from the first that the first pixel row sees; those outside are zeros.
 template <int kRows, int kStep>
-void DenseRows3x3(const Taps& taps, const float* const* rows, int64_t width, float* to) {
+void DenseRows3x3(const Taps& taps, const float* const* rows, int64_t width, const float* end,
+                  float* to) {
   const Lane d;
   hn::Vec<Lane> w[9];
   HWY_UNROLL(9)
   for (int t = 0; t < 9; ++t) w[t] = hn::Set(d, taps.weight[t * 16]);
   const auto bias = hn::Set(d, taps.bias);
-  const auto pixels = [&](auto first, auto last, int64_t at) HWY_ATTR {
+  const auto pixels = [&](auto part, int64_t at) HWY_ATTR {
     hn::Vec<Lane> sum[kRows];
     HWY_UNROLL(4)
     for (int i = 0; i < kRows; ++i) sum[i] = hn::Zero(d);
     HWY_UNROLL(9)
     for (int r = 0; r < (kRows - 1) * kStep + 3; ++r) {
       hn::Vec<Lane> tap[3];
-      DenseTaps<kStep, first.value, last.value>(rows[r], at, tap);
+      DenseTaps<kStep, part.value>(rows[r], at, width, tap);
       HWY_UNROLL(4)
       for (int i = 0; i < kRows; ++i) {
         const int p = r - i * kStep;
@@ -183,39 +246,30 @@ void DenseRows3x3(const Taps& taps, const float* const* rows, int64_t width, flo
       }
     }
     HWY_UNROLL(4)
-    for (int i = 0; i < kRows; ++i)
-      hn::StoreU(InOrder<kStep>(hn::Add(sum[i], bias)), d, to + i * width + at);
+    for (int i = 0; i < kRows; ++i) sum[i] = InOrder<kStep>(hn::Add(sum[i], bias));
+    StoreRows(sum, width, end, to + at);
   };
-  using No = std::false_type;
-  using Yes = std::true_type;
-  if (width == kPixelLanes) return pixels(Yes(), Yes(), 0);
-  pixels(Yes(), No(), 0);
+  if (width < kPixelLanes) return pixels(std::integral_constant<Part, Part::kNarrow>(), 0);
+  if (width == kPixelLanes) return pixels(std::integral_constant<Part, Part::kWhole>(), 0);
+  pixels(std::integral_constant<Part, Part::kFirst>(), 0);
   for (int64_t at = kPixelLanes; at + kPixelLanes < width; at += kPixelLanes)
-    pixels(No(), No(), at);
-  pixels(No(), Yes(), width - kPixelLanes);
+    pixels(std::integral_constant<Part, Part::kMiddle>(), at);
+  pixels(std::integral_constant<Part, Part::kLast>(), width - kPixelLanes);
 }
 
 template <int kStep>
 void DensePlane3x3(const ConvCall& call, const DepthwiseTask& task, const float* plane,
                    const Taps& taps, float* zeros, float* to) {
   FillZero(zeros, call.width);
-  const float* rows[3 * kStep + 3];
-  const auto see = [&](int64_t pixel_row, int count) HWY_ATTR {
-    for (int r = 0; r < count; ++r) {
-      const int64_t row = pixel_row * kStep - call.h.before + r;
+  const int64_t rows_here = task.end - task.begin, width = call.out_width;
+  ForRows(rows_here, [&](auto count, int64_t first) HWY_ATTR {
+    const float* rows[3 * kStep + 3];
+    for (int r = 0; r < (count.value - 1) * kStep + 3; ++r) {
+      const int64_t row = (task.begin + first) * kStep - call.h.before + r;
       rows[r] = row >= 0 && row < call.height ? plane + row * call.x_strides[2] : zeros;
     }
-  };
-  const int64_t width = call.out_width;
-  int64_t i = task.begin;
-  for (; i + 4 <= task.end; i += 4, to += 4 * width) {
-    see(i, 3 * kStep + 3);
-    DenseRows3x3<4, kStep>(taps, rows, width, to);
-  }
-  for (; i < task.end; ++i, to += width) {
-    see(i, 3);
-    DenseRows3x3<1, kStep>(taps, rows, width, to);
-  }
+    DenseRows3x3<count.value, kStep>(taps, rows, width, to + rows_here * width, to + first * width);
+  });
 }
 
 // 0: the image has to be laid out; else the stride of a 3x3 window that may read it in place.
@@ -223,7 +277,7 @@ int64_t DenseStep(const ConvCall& call) {
   const ops::Window &h = call.h, &w = call.w;
   const bool fits = h.size == 3 && w.size == 3 && h.dilation == 1 && w.dilation == 1 &&
                     h.stride == w.stride && w.before == 1 && call.x_strides[3] == 1 &&
-                    call.out_width >= kPixelLanes && call.out_width * w.stride == call.width;
+                    call.out_width * w.stride == call.width;
   return fits && w.stride <= 2 ? w.stride : 0;
 }
 #endif
@@ -254,11 +308,9 @@ void DepthwiseTyped(const ConvCall& call, const DepthwiseTask& task) {
     offsets[t] = TapOffset(call, width, t / call.w.size, t % call.w.size);
   LayOut(call, plane, task.begin, task.end, 0, width, lines);
   if constexpr (std::is_same_v<T, float>) {
-    if (call.h.size == 3 && call.w.size == 3 && call.h.dilation == 1 && call.h.stride <= 2 &&
-        width >= kPixelLanes) {
+    if (const PlaneFn plane_of = FindPlane(call)) {
       taps.line = lines;
-      return (call.h.stride == 1 ? Plane3x3<1> : Plane3x3<2>)(taps, line, task.end - task.begin,
-                                                              width, to);
+      return plane_of(taps, line, task.end - task.begin, width, to);
     }
   }
   for (int64_t i = 0; i < task.end - task.begin; ++i, to += width) {
@@ -287,9 +339,21 @@ void DepthwiseTyped(const ConvCall& call, const DepthwiseTask& task) {
   }
 }
 
-void Depthwise(const ConvCall& call, const DepthwiseTask& task) {
+void Depthwise(const ConvCall& call, int64_t blocks, int64_t begin, int64_t end, float* scratch) {
+  int64_t block = begin % blocks, row = begin / blocks % call.rows;
+  DepthwiseTask task = {begin / blocks / call.rows, row, 0, 0, scratch};
   WithElement(call.dtype, [&](auto type) HWY_ATTR {
-    DepthwiseTyped<std::remove_const_t<std::remove_pointer_t<decltype(type)>>>(call, task);
+    for (int64_t i = begin; i < end; ++i) {
+      task.row = row;
+      task.begin = call.out_height * block / blocks;
+      task.end = call.out_height * (block + 1) / blocks;
+      DepthwiseTyped<std::remove_const_t<std::remove_pointer_t<decltype(type)>>>(call, task);
+      if (++block < blocks) continue;
+      block = 0;
+      if (++row < call.rows) continue;
+      row = 0;
+      ++task.image;
+    }
   });
 }
 
