@@ -24,8 +24,9 @@ constexpr int kMostVectors = 8;
 
 // Some pixel rows of one output channel.
 struct DepthwiseTask {
-  int64_t image, row;  // output channel
-  int64_t begin, end;  // pixel rows
+  int64_t image, channel;  // of the input
+  int64_t row;             // output channel
+  int64_t begin, end;      // pixel rows
   float* scratch;
 };
 
@@ -56,13 +57,17 @@ HWY_INLINE void Pixels(const Taps& taps, int64_t at, float* to) {
     hn::StoreU(hn::Add(sum[v], hn::Set(d, taps.bias)), d, to + v * kPixelLanes);
 }
 
-// Pixel rows of one task, some at a time: f(their number as a constant, the first).
+// Pixel rows of one task, four at a time, the last four of which may repeat some: f(their number as a constant, the first).
 template <typename F>
 HWY_INLINE void ForRows(int64_t rows, F&& f) {
-  int64_t i = 0;
-  for (; i + 4 <= rows; i += 4) f(std::integral_constant<int, 4>(), i);
-  if (i + 2 <= rows) f(std::integral_constant<int, 2>(), i), i += 2;
-  if (i < rows) f(std::integral_constant<int, 1>(), i);
+  if (rows < 4) {
+    for (int64_t i = 0; i < rows; ++i) f(std::integral_constant<int, 1>(), i);
+    return;
+  }
+  for (int64_t i = 0; i < rows; i += 4) {
+    if (i + 4 > rows) i = rows - 4;
+    f(std::integral_constant<int, 4>(), i);
+  }
 }
 
 // One vector a row. Where rows are shorter than a vector, what lies beyond is the next ones', which are stored later;
@@ -88,7 +93,8 @@ HWY_INLINE void StoreRows(const hn::Vec<Lane> (&sum)[kRows], int64_t width, cons
 // sees it. The taps of a pixel come in their order, so its bits are those of Pixels. A row's last vector ends with it and
 // repeats some pixels of the one before.
 template <int kSize, int kRows, int kStep>
-void RowsOf(const Taps& taps, int64_t line, int64_t width, const float* end, float* to) {
+HWY_NOINLINE void RowsOf(const Taps& taps, int64_t line, int64_t width, const float* end,
+                         float* to) {
   const Lane d;
   hn::Vec<Lane> w[kSize * kSize];
   HWY_UNROLL(49)
@@ -168,10 +174,19 @@ struct Order {
     for (int i = 0; i < kPixelLanes; ++i) from[i] = LaneOf<2>(i);
   }
 };
+template <int kBy>
+struct Rotation {
+  alignas(64) int32_t from[kPixelLanes] = {};
+  constexpr Rotation() {
+    for (int i = 0; i < kPixelLanes; ++i) from[i] = (i - kBy + kPixelLanes) % kPixelLanes;
+  }
+};
 // Tables, not made where they are used: a vector read right after its lanes were written one by one stalls.
 template <int kStep, int kBy>
 constexpr Shift<kStep, kBy> kShift;
 constexpr Order kOrder;
+template <int kBy>
+constexpr Rotation<kBy> kRotation;
 
 template <int kStep, int kBy>
 HWY_INLINE hn::Vec<Lane> ShiftLanes(hn::Vec<Lane> v) {
@@ -180,6 +195,13 @@ HWY_INLINE hn::Vec<Lane> ShiftLanes(hn::Vec<Lane> v) {
   const Shift<kStep, kBy>& shift = kShift<kStep, kBy>;
   const auto moved = hn::TableLookupLanes(v, hn::SetTableIndices(d, shift.from));
   return hn::And(moved, hn::BitCast(d, hn::Load(di, shift.keep)));
+}
+
+// As ShiftLanes of a vector whose last lane is zero, for those who do not read it.
+template <int kBy>
+HWY_INLINE hn::Vec<Lane> RotateLanes(hn::Vec<Lane> v) {
+  const Lane d;
+  return hn::TableLookupLanes(v, hn::SetTableIndices(d, kRotation<kBy>.from));
 }
 
 template <int kStep>
@@ -222,8 +244,8 @@ HWY_INLINE void DenseTaps(const float* row, int64_t at, int64_t width, hn::Vec<L
 
 // rows: of the image, from the first that the first pixel row sees; those outside are zeros.
 template <int kRows, int kStep>
-void DenseRows3x3(const Taps& taps, const float* const* rows, int64_t width, const float* end,
-                  float* to) {
+HWY_NOINLINE void DenseRows3x3(const Taps& taps, const float* const* rows, int64_t width,
+                               const float* end, float* to) {
   const Lane d;
   hn::Vec<Lane> w[9];
   HWY_UNROLL(9)
@@ -257,9 +279,44 @@ void DenseRows3x3(const Taps& taps, const float* const* rows, int64_t width, con
   pixels(std::integral_constant<Part, Part::kLast>(), width - kPixelLanes);
 }
 
+// Rows of less than a vector, moved by one: down the plane, each row of the image is read once, for the three pixel rows
+// that see it. What it adds to each is summed by itself: a vector a row is too little to hide one chain through all taps.
+void NarrowPlane3x3(const ConvCall& call, const DepthwiseTask& task, const float* plane,
+                    const Taps& taps, float* to) {
+  const Lane d;
+  hn::Vec<Lane> w[9];
+  HWY_UNROLL(9)
+  for (int t = 0; t < 9; ++t) w[t] = hn::Set(d, taps.weight[t * 16]);
+  const auto bias = hn::Set(d, taps.bias);
+  const int64_t width = call.out_width;
+  const float* const end = to + (task.end - task.begin) * width;
+  const auto inside = hn::FirstN(d, width);
+  auto upper = hn::Zero(d), middle = hn::Zero(d), lower = hn::Zero(d);
+  for (int64_t i = task.begin - 2; i < task.end; ++i) {  // the upper pixel row
+    upper = middle, middle = lower, lower = hn::Zero(d);
+    const int64_t row = i + 2 - call.h.before;
+    if (row >= 0 && row < call.height) {
+      const auto seen = hn::MaskedLoad(inside, d, plane + row * call.x_strides[2]);
+      const hn::Vec<Lane> tap[] = {RotateLanes<1>(seen), seen, RotateLanes<-1>(seen)};
+      const auto sum_of = [&](int p) HWY_ATTR {
+        const auto first = hn::Mul(w[3 * p], tap[0]);
+        return hn::MulAdd(w[3 * p + 2], tap[2], hn::MulAdd(w[3 * p + 1], tap[1], first));
+      };
+      lower = sum_of(0);
+      middle = hn::Add(middle, sum_of(1));
+      upper = hn::Add(upper, sum_of(2));
+    }
+    if (i < task.begin) continue;
+    const hn::Vec<Lane> sum[] = {hn::Add(upper, bias)};
+    StoreRows(sum, width, end, to + (i - task.begin) * width);
+  }
+}
+
 template <int kStep>
 void DensePlane3x3(const ConvCall& call, const DepthwiseTask& task, const float* plane,
                    const Taps& taps, float* zeros, float* to) {
+  if (kStep == 1 && call.out_width < kPixelLanes)
+    return NarrowPlane3x3(call, task, plane, taps, to);
   FillZero(zeros, call.width);
   const int64_t rows_here = task.end - task.begin, width = call.out_width;
   ForRows(rows_here, [&](auto count, int64_t first) HWY_ATTR {
@@ -288,8 +345,8 @@ void DepthwiseTyped(const ConvCall& call, const DepthwiseTask& task) {
   int64_t* const offsets = reinterpret_cast<int64_t*>(task.scratch);
   float* const lines = task.scratch + 2 * call.taps();
   const int64_t* strides = call.x_strides;
-  const T* const plane = reinterpret_cast<const T*>(call.x) + task.image * strides[0] +
-                         task.row / call.group_rows() * strides[1];
+  const T* const plane =
+      reinterpret_cast<const T*>(call.x) + task.image * strides[0] + task.channel * strides[1];
   Taps taps;
   taps.weight = call.panels + task.row / 16 * call.depth() * 16 + task.row % 16;
   taps.offsets = offsets;
@@ -340,19 +397,21 @@ void DepthwiseTyped(const ConvCall& call, const DepthwiseTask& task) {
 }
 
 void Depthwise(const ConvCall& call, int64_t blocks, int64_t begin, int64_t end, float* scratch) {
-  int64_t block = begin % blocks, row = begin / blocks % call.rows;
-  DepthwiseTask task = {begin / blocks / call.rows, row, 0, 0, scratch};
+  const int64_t first = begin / blocks, group_rows = call.group_rows();
+  int64_t image = first / call.rows, row = first % call.rows, block = begin % blocks;
+  int64_t channel = row / group_rows,
+          turn = row % group_rows;  // no division a plane: they may be tiny
   WithElement(call.dtype, [&](auto type) HWY_ATTR {
     for (int64_t i = begin; i < end; ++i) {
-      task.row = row;
-      task.begin = call.out_height * block / blocks;
-      task.end = call.out_height * (block + 1) / blocks;
-      DepthwiseTyped<std::remove_const_t<std::remove_pointer_t<decltype(type)>>>(call, task);
+      const int64_t height = call.out_height;
+      const int64_t top = blocks == 1 ? 0 : height * block / blocks;
+      const int64_t bottom = blocks == 1 ? height : height * (block + 1) / blocks;
+      DepthwiseTyped<std::remove_const_t<std::remove_pointer_t<decltype(type)>>>(
+          call, {image, channel, row, top, bottom, scratch});
       if (++block < blocks) continue;
       block = 0;
-      if (++row < call.rows) continue;
-      row = 0;
-      ++task.image;
+      if (++turn == group_rows) turn = 0, ++channel;
+      if (++row == call.rows) row = channel = 0, ++image;
     }
   });
 }
