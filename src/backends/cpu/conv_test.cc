@@ -198,15 +198,20 @@ TEST(Conv, WhatIsNotFiniteStaysInItsWindows) {
   }
 }
 
-// Depthwise 3 x 3 reads dense rows in place: every width near a vector's, both strides, any padding above.
-TEST(Conv, DepthwiseInPlace) {
-  for (const int64_t stride : {1, 2})
-    for (const int64_t rows : {1, 3, 9, 14})
-      for (const int64_t width : {6, 7, 8, 9, 15, 16, 17, 18, 31, 32, 33, 34, 48, 64}) {
-        const ops::Window w = {.size = 3, .stride = stride, .before = 1, .after = 1};
-        const ops::Window h = {.size = 3, .stride = stride, .before = rows % 2 + 1, .after = 1};
-        CheckConv({1, 3, 3, 3, rows, width, h, w, DType::kF32, width % 2 == 0});
-      }
+// Square depthwise windows, from rows in place or laid out: every width near a vector's and below, both strides, any
+// padding above.
+TEST(Conv, DepthwiseSquares) {
+  for (const int64_t size : {3, 5, 7})
+    for (const int64_t stride : {1, 2})
+      for (const int64_t rows : {1, 3, 9, 14})
+        for (const int64_t width : {1, 2, 5, 6, 7, 8, 9, 15, 16, 17, 18, 31, 32, 33, 34, 48, 64}) {
+          const int64_t half = size / 2, above = rows % 2 + half;
+          const ops::Window w = {.size = size, .stride = stride, .before = half, .after = half};
+          const ops::Window h = {.size = size, .stride = stride, .before = above, .after = half};
+          CheckConv({1, 3, 3, 3, rows, width, h, w, DType::kF32, width % 2 == 0});
+        }
+  const ops::Window seven = {.size = 7, .before = 3, .after = 3};
+  CheckConv({2, 4, 8, 4, 5, 5, seven, seven});  // two channels out of one
 }
 
 TEST(Conv, EveryOption) {

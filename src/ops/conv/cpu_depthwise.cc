@@ -145,8 +145,8 @@ PlaneFn FindPlane(const ConvCall& call) {
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// The same straight from rows that lie dense in memory, where one pixel is padded on the left: laying them out costs more
-// than the taps do. Lanes that would read beside the row are shifted in as zeros.
+// The same straight from rows that lie dense in memory, where a window reaches at most into the neighbouring pixel's: laying
+// them out costs more than the taps do. Lanes that would read beside the row are shifted in as zeros.
 //
 // Where windows move by two, lanes hold the pixels 0, n / 2, 1, n / 2 + 1, ... of n: every second column of two vectors,
 // taken without crossing blocks of 128 bits. Sums are put in order once, before they are stored.
@@ -218,8 +218,9 @@ enum class Part {
   kWhole,   // the row is a vector
   kNarrow,  // the row is less
 };
-template <int kStep, Part kPart>
-HWY_INLINE void DenseTaps(const float* row, int64_t at, int64_t width, hn::Vec<Lane> (&tap)[3]) {
+template <int kSize, int kStep, Part kPart>
+HWY_INLINE void DenseTaps(const float* row, int64_t at, int64_t width,
+                          hn::Vec<Lane> (&tap)[kSize]) {
   constexpr bool kFirst = kPart != Part::kMiddle && kPart != Part::kLast;
   constexpr bool kLast = kPart != Part::kMiddle && kPart != Part::kFirst;
   const Lane d;
@@ -229,42 +230,51 @@ HWY_INLINE void DenseTaps(const float* row, int64_t at, int64_t width, hn::Vec<L
     return hn::MaskedLoad(hn::FirstN(d, inside > 0 ? inside : 0), d, row + column);
   };
   if constexpr (kStep == 1) {
+    static_assert(kSize == 3);
     tap[1] = load(at);
-    tap[0] = kFirst ? ShiftLanes<1, 1>(tap[1]) : hn::LoadU(d, row + at - 1);
-    tap[2] = kLast ? ShiftLanes<1, -1>(tap[1]) : hn::LoadU(d, row + at + 1);
+    tap[0] = kFirst ? ShiftLanes<1, 1>(tap[1]) : load(at - 1);
+    tap[2] = kLast ? ShiftLanes<1, -1>(tap[1]) : load(at + 1);
   } else {
+    const auto even = [&](int64_t column) HWY_ATTR {
+      return hn::OddEven(hn::Shuffle2301(load(column + kPixelLanes)), load(column));
+    };
     const auto odd = [&](int64_t column) HWY_ATTR {
       return hn::OddEven(load(column + kPixelLanes), hn::Shuffle2301(load(column)));
     };
-    tap[1] = hn::OddEven(hn::Shuffle2301(load(2 * at + kPixelLanes)), load(2 * at));
-    tap[2] = odd(2 * at);
-    tap[0] = kFirst ? ShiftLanes<2, 1>(tap[2]) : odd(2 * at - 2);
+    constexpr int kCentre = kSize / 2;
+    tap[kCentre] = even(2 * at);
+    tap[kCentre + 1] = odd(2 * at);
+    tap[kCentre - 1] = kFirst ? ShiftLanes<2, 1>(tap[kCentre + 1]) : odd(2 * at - 2);
+    if constexpr (kSize == 5) {
+      tap[0] = kFirst ? ShiftLanes<2, 1>(tap[2]) : even(2 * at - 2);
+      tap[4] = kLast ? ShiftLanes<2, -1>(tap[2]) : even(2 * at + 2);
+    }
   }
 }
 
 // rows: of the image, from the first that the first pixel row sees; those outside are zeros.
-template <int kRows, int kStep>
-HWY_NOINLINE void DenseRows3x3(const Taps& taps, const float* const* rows, int64_t width,
-                               const float* end, float* to) {
+template <int kSize, int kRows, int kStep>
+HWY_NOINLINE void DenseRows(const Taps& taps, const float* const* rows, int64_t width,
+                            const float* end, float* to) {
   const Lane d;
-  hn::Vec<Lane> w[9];
-  HWY_UNROLL(9)
-  for (int t = 0; t < 9; ++t) w[t] = hn::Set(d, taps.weight[t * 16]);
+  hn::Vec<Lane> w[kSize * kSize];
+  HWY_UNROLL(25)
+  for (int t = 0; t < kSize * kSize; ++t) w[t] = hn::Set(d, taps.weight[t * 16]);
   const auto bias = hn::Set(d, taps.bias);
   const auto pixels = [&](auto part, int64_t at) HWY_ATTR {
     hn::Vec<Lane> sum[kRows];
     HWY_UNROLL(4)
     for (int i = 0; i < kRows; ++i) sum[i] = hn::Zero(d);
-    HWY_UNROLL(9)
-    for (int r = 0; r < (kRows - 1) * kStep + 3; ++r) {
-      hn::Vec<Lane> tap[3];
-      DenseTaps<kStep, part.value>(rows[r], at, width, tap);
+    HWY_UNROLL(11)
+    for (int r = 0; r < (kRows - 1) * kStep + kSize; ++r) {
+      hn::Vec<Lane> tap[kSize];
+      DenseTaps<kSize, kStep, part.value>(rows[r], at, width, tap);
       HWY_UNROLL(4)
       for (int i = 0; i < kRows; ++i) {
         const int p = r - i * kStep;
-        if (p < 0 || p > 2) continue;
-        HWY_UNROLL(3)
-        for (int q = 0; q < 3; ++q) sum[i] = hn::MulAdd(w[p * 3 + q], tap[q], sum[i]);
+        if (p < 0 || p >= kSize) continue;
+        HWY_UNROLL(5)
+        for (int q = 0; q < kSize; ++q) sum[i] = hn::MulAdd(w[p * kSize + q], tap[q], sum[i]);
       }
     }
     HWY_UNROLL(4)
@@ -312,30 +322,36 @@ void NarrowPlane3x3(const ConvCall& call, const DepthwiseTask& task, const float
   }
 }
 
-template <int kStep>
-void DensePlane3x3(const ConvCall& call, const DepthwiseTask& task, const float* plane,
-                   const Taps& taps, float* zeros, float* to) {
-  if (kStep == 1 && call.out_width < kPixelLanes)
+template <int kSize, int kStep>
+void DensePlane(const ConvCall& call, const DepthwiseTask& task, const float* plane,
+                const Taps& taps, float* zeros, float* to) {
+  if (kSize == 3 && kStep == 1 && call.out_width < kPixelLanes)
     return NarrowPlane3x3(call, task, plane, taps, to);
   FillZero(zeros, call.width);
-  const int64_t rows_here = task.end - task.begin, width = call.out_width;
-  ForRows(rows_here, [&](auto count, int64_t first) HWY_ATTR {
-    const float* rows[3 * kStep + 3];
-    for (int r = 0; r < (count.value - 1) * kStep + 3; ++r) {
+  const int64_t count = task.end - task.begin, width = call.out_width;
+  ForRows(count, [&](auto some, int64_t first) HWY_ATTR {
+    constexpr int kSeen = (some.value - 1) * kStep + kSize;
+    const float* rows[kSeen];
+    for (int r = 0; r < kSeen; ++r) {
       const int64_t row = (task.begin + first) * kStep - call.h.before + r;
       rows[r] = row >= 0 && row < call.height ? plane + row * call.x_strides[2] : zeros;
     }
-    DenseRows3x3<count.value, kStep>(taps, rows, width, to + rows_here * width, to + first * width);
+    DenseRows<kSize, some.value, kStep>(taps, rows, width, to + count * width, to + first * width);
   });
 }
 
-// 0: the image has to be laid out; else the stride of a 3x3 window that may read it in place.
-int64_t DenseStep(const ConvCall& call) {
+// Null: the image has to be laid out.
+using DenseFn = void (*)(const ConvCall& call, const DepthwiseTask& task, const float* plane,
+                         const Taps& taps, float* zeros, float* to);
+DenseFn FindDense(const ConvCall& call) {
   const ops::Window &h = call.h, &w = call.w;
-  const bool fits = h.size == 3 && w.size == 3 && h.dilation == 1 && w.dilation == 1 &&
-                    h.stride == w.stride && w.before == 1 && call.x_strides[3] == 1 &&
+  const bool fits = h.size == w.size && h.dilation == 1 && w.dilation == 1 &&
+                    h.stride == w.stride && w.before == w.size / 2 && call.x_strides[3] == 1 &&
                     call.out_width * w.stride == call.width;
-  return fits && w.stride <= 2 ? w.stride : 0;
+  if (fits && w.size == 3 && w.stride == 1) return DensePlane<3, 1>;
+  if (fits && w.size == 3 && w.stride == 2) return DensePlane<3, 2>;
+  if (fits && w.size == 5 && w.stride == 2) return DensePlane<5, 2>;
+  return nullptr;
 }
 #endif
 
@@ -357,8 +373,7 @@ void DepthwiseTyped(const ConvCall& call, const DepthwiseTask& task) {
           ((task.image * call.rows + task.row) * call.out_height + task.begin) * width;
 #if HWY_TARGET != HWY_SCALAR
   if constexpr (std::is_same_v<T, float>) {
-    if (const int64_t step = DenseStep(call); step != 0)
-      return (step == 1 ? DensePlane3x3<1> : DensePlane3x3<2>)(call, task, plane, taps, lines, to);
+    if (const DenseFn dense = FindDense(call)) return dense(call, task, plane, taps, lines, to);
   }
 #endif
   for (int64_t t = 0; t < call.taps(); ++t)
