@@ -137,6 +137,7 @@ WIDE = [
     ("rms norm [n, 128]", nn.RMSNorm(128), rows(128), [256, 8192]),
     ("rms norm [n, 4096]", nn.RMSNorm(4096), rows(4096), [8, 512]),
     ("batch norm [n, 64, 56, 56]", nn.BatchNorm2d(64), rows(64, 56, 56), [1, 8]),
+    ("group norm in 8 [n, 64, 32, 32]", nn.GroupNorm(8, 64), rows(64, 32, 32), [1, 8]),
     pointwise("mul", lambda x, y: x * y, 2),
     pointwise("div", lambda x, y: x / y, 2),
     pointwise("relu", torch.relu),

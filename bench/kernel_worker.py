@@ -104,7 +104,7 @@ class Model:
 def torch_ways(module, inputs):
     """As it is, and with channels last, which is told to be faster."""
     ways = [lambda: module(*inputs)]
-    if isinstance(module, (nn.Conv2d, nn.MaxPool2d, nn.AvgPool2d, nn.BatchNorm2d)):
+    if isinstance(module, (nn.Conv2d, nn.MaxPool2d, nn.AvgPool2d, nn.BatchNorm2d, nn.GroupNorm)):
         last = copy.deepcopy(module).to(memory_format=torch.channels_last)
         moved = [t.to(memory_format=torch.channels_last) for t in inputs]
         ways.append(lambda: last(*moved))
