@@ -1,0 +1,287 @@
+// Depthwise windows straight from rows that lie dense in memory, and what they share with laid-out ones.
+#if defined(LIVESHAPE_CONV_DEPTHWISE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef LIVESHAPE_CONV_DEPTHWISE_INL_H_
+#undef LIVESHAPE_CONV_DEPTHWISE_INL_H_
+#else
+#define LIVESHAPE_CONV_DEPTHWISE_INL_H_
+#endif
+
+#include <type_traits>
+
+#include "hwy/highway.h"
+#include "ops/conv/cpu_call.h"
+#include "ops/conv/rows-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace liveshape::cpu::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Lane = hn::ScalableTag<float>;
+constexpr int kPixelLanes = static_cast<int>(hn::MaxLanes(Lane()));
+
+// Some pixel rows of one output channel.
+struct DepthwiseTask {
+  int64_t image, channel;  // of the input
+  int64_t row;             // output channel
+  int64_t begin, end;      // pixel rows
+  float* scratch;
+};
+
+struct Taps {
+  const float* line;       // the first pixel's row
+  const float* weight;     // [taps], 16 apart
+  const int64_t* offsets;  // of each tap from `line`
+  int64_t count;
+  float bias;
+};
+
+// Pixel rows of one task, four at a time, the last four of which may repeat some: f(their number as a constant, the first).
+template <typename F>
+HWY_INLINE void ForRows(int64_t rows, F&& f) {
+  if (rows < 4) {
+    for (int64_t i = 0; i < rows; ++i) f(std::integral_constant<int, 1>(), i);
+    return;
+  }
+  for (int64_t i = 0; i < rows; i += 4) {
+    if (i + 4 > rows) i = rows - 4;
+    f(std::integral_constant<int, 4>(), i);
+  }
+}
+
+// One vector a row. Where rows are shorter than a vector, what lies beyond is the next ones', which are stored later;
+// beyond `end` is another task's.
+template <int kRows>
+HWY_INLINE void StoreRows(const hn::Vec<Lane> (&sum)[kRows], int64_t width, const float* end,
+                          float* to) {
+  const Lane d;
+  HWY_UNROLL(4)
+  for (int i = 0; i < kRows; ++i) {
+    float* const row = to + i * width;
+    if (width < kPixelLanes && row + kPixelLanes > end) {
+      HWY_ALIGN float edge[kPixelLanes];
+      hn::Store(sum[i], d, edge);
+      for (int64_t j = 0; j < width; ++j) row[j] = edge[j];
+    } else {
+      hn::StoreU(sum[i], d, row);
+    }
+  }
+}
+
+#if HWY_TARGET != HWY_SCALAR
+// Straight from rows that lie dense in memory, where a window reaches at most into the neighbouring pixel's: laying
+// them out costs more than the taps do. Lanes that would read beside the row are shifted in as zeros.
+//
+// Where windows move by two, lanes hold the pixels 0, n / 2, 1, n / 2 + 1, ... of n: every second column of two vectors,
+// taken without crossing blocks of 128 bits. Sums are put in order once, before they are stored.
+template <int kStep>
+constexpr int LaneOf(int pixel) {
+  constexpr int kHalf = kPixelLanes / 2;
+  return kStep == 1 ? pixel : pixel < kHalf ? 2 * pixel : 2 * (pixel - kHalf) + 1;
+}
+
+template <int kStep, int kBy>  // 1: up, a zero comes first; -1: down, it comes last
+struct Shift {
+  alignas(64) int32_t from[kPixelLanes] = {};
+  alignas(64) int32_t keep[kPixelLanes] = {};
+  constexpr Shift() {
+    for (int i = 0; i < kPixelLanes; ++i) {
+      const bool inside = i >= kBy && i - kBy < kPixelLanes;
+      from[LaneOf<kStep>(i)] = inside ? LaneOf<kStep>(i - kBy) : 0;
+      keep[LaneOf<kStep>(i)] = inside ? -1 : 0;
+    }
+  }
+};
+struct Order {
+  alignas(64) int32_t from[kPixelLanes] = {};
+  constexpr Order() {
+    for (int i = 0; i < kPixelLanes; ++i) from[i] = LaneOf<2>(i);
+  }
+};
+template <int kBy>
+struct Rotation {
+  alignas(64) int32_t from[kPixelLanes] = {};
+  constexpr Rotation() {
+    for (int i = 0; i < kPixelLanes; ++i) from[i] = (i - kBy + kPixelLanes) % kPixelLanes;
+  }
+};
+// Tables, not made where they are used: a vector read right after its lanes were written one by one stalls.
+template <int kStep, int kBy>
+constexpr Shift<kStep, kBy> kShift;
+constexpr Order kOrder;
+template <int kBy>
+constexpr Rotation<kBy> kRotation;
+
+template <int kStep, int kBy>
+HWY_INLINE hn::Vec<Lane> ShiftLanes(hn::Vec<Lane> v) {
+  const Lane d;
+  const hn::RebindToSigned<Lane> di;
+  const Shift<kStep, kBy>& shift = kShift<kStep, kBy>;
+  const auto moved = hn::TableLookupLanes(v, hn::SetTableIndices(d, shift.from));
+  return hn::And(moved, hn::BitCast(d, hn::Load(di, shift.keep)));
+}
+
+// As ShiftLanes of a vector whose last lane is zero, for those who do not read it.
+template <int kBy>
+HWY_INLINE hn::Vec<Lane> RotateLanes(hn::Vec<Lane> v) {
+  const Lane d;
+  return hn::TableLookupLanes(v, hn::SetTableIndices(d, kRotation<kBy>.from));
+}
+
+template <int kStep>
+HWY_INLINE hn::Vec<Lane> InOrder(hn::Vec<Lane> v) {
+  const Lane d;
+  return kStep == 1 ? v : hn::TableLookupLanes(v, hn::SetTableIndices(d, kOrder.from));
+}
+
+// What the taps of a row see for the pixels [at, at + lanes).
+enum class Part {
+  kFirst,
+  kMiddle,
+  kLast,
+  kWhole,   // the row is a vector
+  kNarrow,  // the row is less
+};
+template <int kSize, int kStep, Part kPart>
+HWY_INLINE void DenseTaps(const float* row, int64_t at, int64_t width,
+                          hn::Vec<Lane> (&tap)[kSize]) {
+  constexpr bool kFirst = kPart != Part::kMiddle && kPart != Part::kLast;
+  constexpr bool kLast = kPart != Part::kMiddle && kPart != Part::kFirst;
+  const Lane d;
+  const auto load = [&](int64_t column) HWY_ATTR {
+    if constexpr (kPart != Part::kNarrow) return hn::LoadU(d, row + column);
+    const int64_t inside = kStep * width - column;
+    return hn::MaskedLoad(hn::FirstN(d, inside > 0 ? inside : 0), d, row + column);
+  };
+  if constexpr (kStep == 1) {
+    static_assert(kSize == 3);
+    tap[1] = load(at);
+    tap[0] = kFirst ? ShiftLanes<1, 1>(tap[1]) : load(at - 1);
+    tap[2] = kLast ? ShiftLanes<1, -1>(tap[1]) : load(at + 1);
+  } else {
+    const auto even = [&](int64_t column) HWY_ATTR {
+      return hn::OddEven(hn::Shuffle2301(load(column + kPixelLanes)), load(column));
+    };
+    const auto odd = [&](int64_t column) HWY_ATTR {
+      return hn::OddEven(load(column + kPixelLanes), hn::Shuffle2301(load(column)));
+    };
+    constexpr int kCentre = kSize / 2;
+    tap[kCentre] = even(2 * at);
+    tap[kCentre + 1] = odd(2 * at);
+    tap[kCentre - 1] = kFirst ? ShiftLanes<2, 1>(tap[kCentre + 1]) : odd(2 * at - 2);
+    if constexpr (kSize == 5) {
+      tap[0] = kFirst ? ShiftLanes<2, 1>(tap[2]) : even(2 * at - 2);
+      tap[4] = kLast ? ShiftLanes<2, -1>(tap[2]) : even(2 * at + 2);
+    }
+  }
+}
+
+// rows: of the image, from the first that the first pixel row sees; those outside are zeros.
+template <int kSize, int kRows, int kStep>
+HWY_NOINLINE void DenseRows(const Taps& taps, const float* const* rows, int64_t width,
+                            const float* end, float* to) {
+  const Lane d;
+  hn::Vec<Lane> w[kSize * kSize];
+  HWY_UNROLL(25)
+  for (int t = 0; t < kSize * kSize; ++t) w[t] = hn::Set(d, taps.weight[t * 16]);
+  const auto bias = hn::Set(d, taps.bias);
+  const auto pixels = [&](auto part, int64_t at) HWY_ATTR {
+    hn::Vec<Lane> sum[kRows];
+    HWY_UNROLL(4)
+    for (int i = 0; i < kRows; ++i) sum[i] = hn::Zero(d);
+    HWY_UNROLL(11)
+    for (int r = 0; r < (kRows - 1) * kStep + kSize; ++r) {
+      hn::Vec<Lane> tap[kSize];
+      DenseTaps<kSize, kStep, part.value>(rows[r], at, width, tap);
+      HWY_UNROLL(4)
+      for (int i = 0; i < kRows; ++i) {
+        const int p = r - i * kStep;
+        if (p < 0 || p >= kSize) continue;
+        HWY_UNROLL(5)
+        for (int q = 0; q < kSize; ++q) sum[i] = hn::MulAdd(w[p * kSize + q], tap[q], sum[i]);
+      }
+    }
+    HWY_UNROLL(4)
+    for (int i = 0; i < kRows; ++i) sum[i] = InOrder<kStep>(hn::Add(sum[i], bias));
+    StoreRows(sum, width, end, to + at);
+  };
+  if (width < kPixelLanes) return pixels(std::integral_constant<Part, Part::kNarrow>(), 0);
+  if (width == kPixelLanes) return pixels(std::integral_constant<Part, Part::kWhole>(), 0);
+  pixels(std::integral_constant<Part, Part::kFirst>(), 0);
+  for (int64_t at = kPixelLanes; at + kPixelLanes < width; at += kPixelLanes)
+    pixels(std::integral_constant<Part, Part::kMiddle>(), at);
+  pixels(std::integral_constant<Part, Part::kLast>(), width - kPixelLanes);
+}
+
+// Rows of less than a vector, moved by one: down the plane, each row of the image is read once, for the three pixel rows
+// that see it. What it adds to each is summed by itself: a vector a row is too little to hide one chain through all taps.
+void NarrowPlane3x3(const ConvCall& call, const DepthwiseTask& task, const float* plane,
+                    const Taps& taps, float* to) {
+  const Lane d;
+  hn::Vec<Lane> w[9];
+  HWY_UNROLL(9)
+  for (int t = 0; t < 9; ++t) w[t] = hn::Set(d, taps.weight[t * 16]);
+  const auto bias = hn::Set(d, taps.bias);
+  const int64_t width = call.out_width;
+  const float* const end = to + (task.end - task.begin) * width;
+  const auto inside = hn::FirstN(d, width);
+  auto upper = hn::Zero(d), middle = hn::Zero(d), lower = hn::Zero(d);
+  for (int64_t i = task.begin - 2; i < task.end; ++i) {  // the upper pixel row
+    upper = middle, middle = lower, lower = hn::Zero(d);
+    const int64_t row = i + 2 - call.h.before;
+    if (row >= 0 && row < call.height) {
+      const auto seen = hn::MaskedLoad(inside, d, plane + row * call.x_strides[2]);
+      const hn::Vec<Lane> tap[] = {RotateLanes<1>(seen), seen, RotateLanes<-1>(seen)};
+      const auto sum_of = [&](int p) HWY_ATTR {
+        const auto first = hn::Mul(w[3 * p], tap[0]);
+        return hn::MulAdd(w[3 * p + 2], tap[2], hn::MulAdd(w[3 * p + 1], tap[1], first));
+      };
+      lower = sum_of(0);
+      middle = hn::Add(middle, sum_of(1));
+      upper = hn::Add(upper, sum_of(2));
+    }
+    if (i < task.begin) continue;
+    const hn::Vec<Lane> sum[] = {hn::Add(upper, bias)};
+    StoreRows(sum, width, end, to + (i - task.begin) * width);
+  }
+}
+
+template <int kSize, int kStep>
+void DensePlane(const ConvCall& call, const DepthwiseTask& task, const float* plane,
+                const Taps& taps, float* zeros, float* to) {
+  if (kSize == 3 && kStep == 1 && call.out_width < kPixelLanes)
+    return NarrowPlane3x3(call, task, plane, taps, to);
+  FillZero(zeros, call.width);
+  const int64_t count = task.end - task.begin, width = call.out_width;
+  ForRows(count, [&](auto some, int64_t first) HWY_ATTR {
+    constexpr int kSeen = (some.value - 1) * kStep + kSize;
+    const float* rows[kSeen];
+    for (int r = 0; r < kSeen; ++r) {
+      const int64_t row = (task.begin + first) * kStep - call.h.before + r;
+      rows[r] = row >= 0 && row < call.height ? plane + row * call.x_strides[2] : zeros;
+    }
+    DenseRows<kSize, some.value, kStep>(taps, rows, width, to + count * width, to + first * width);
+  });
+}
+
+// Null: the image has to be laid out.
+using DenseFn = void (*)(const ConvCall& call, const DepthwiseTask& task, const float* plane,
+                         const Taps& taps, float* zeros, float* to);
+DenseFn FindDense(const ConvCall& call) {
+  const ops::Window &h = call.h, &w = call.w;
+  const bool fits = h.size == w.size && h.dilation == 1 && w.dilation == 1 &&
+                    h.stride == w.stride && w.before == w.size / 2 && call.x_strides[3] == 1 &&
+                    call.out_width * w.stride == call.width;
+  if (fits && w.size == 3 && w.stride == 1) return DensePlane<3, 1>;
+  if (fits && w.size == 3 && w.stride == 2) return DensePlane<3, 2>;
+  if (fits && w.size == 5 && w.stride == 2) return DensePlane<5, 2>;
+  return nullptr;
+}
+#endif
+
+}  // namespace
+}  // namespace liveshape::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,146 @@
+// What the pixels of a block see, laid out in the worker's scratch for the tiles of a product.
+#if defined(LIVESHAPE_CONV_PATCHES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef LIVESHAPE_CONV_PATCHES_INL_H_
+#undef LIVESHAPE_CONV_PATCHES_INL_H_
+#else
+#define LIVESHAPE_CONV_PATCHES_INL_H_
+#endif
+
+#include "hwy/highway.h"
+#include "ops/conv/cpu_call.h"
+#include "ops/conv/rows-inl.h"
+#include "ops/conv/tile-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace liveshape::cpu::HWY_NAMESPACE {
+namespace {
+
+// Where the patches of a block are found: pixel [i, j] of the tiles sees data[offsets[k] + i * row_step + j].
+struct Patches {
+  const float* data;
+  const int64_t* offsets;  // of the block's rows of the patches
+  int64_t row_step;
+};
+
+// One task's block of pixels, and the part of the worker's scratch that holds what they see.
+struct PixelBlock {
+  int64_t images, height, width;
+  ProductScratch layout;
+  float *image, *packed;
+  int64_t* offsets;
+  PixelBlock(const ConvCall& call, const ConvTask& task)
+      : images(task.images),
+        height(task.bottom - task.top),
+        width(task.right - task.left),
+        layout(call.h, call.w, images, height, width, call.depth(), call.dtype),
+        image(task.scratch),
+        packed(image + layout.image),
+        offsets(reinterpret_cast<int64_t*>(packed + layout.packed)) {}
+  float* sums() const { return packed + layout.packed + layout.offsets; }
+  int64_t image_pixels() const { return height * width; }
+  int64_t pixels() const { return images * image_pixels(); }
+};
+
+// Rows [k0, k0 + depth) of the patches as channel, tap down and tap across: f(k - k0, channel, p, q).
+template <typename F>
+HWY_INLINE void ForEachTap(const ConvCall& call, int64_t k0, int64_t depth, F&& f) {
+  int64_t channel = k0 / call.taps(), p = k0 % call.taps() / call.w.size, q = k0 % call.w.size;
+  for (int64_t k = 0; k < depth; ++k) {
+    f(k, channel, p, q);
+    if (++q < call.w.size) continue;
+    q = 0;
+    if (++p < call.h.size) continue;
+    p = 0;
+    ++channel;
+  }
+}
+
+// Vectors along each pixel row read the image's rows as LayOut leaves them: all taps share one copy.
+template <typename T>
+Patches PatchesInRows(const ConvCall& call, const ConvTask& task, const PixelBlock& block,
+                      const T* planes, int64_t k0, int64_t depth) {
+  const int64_t first = k0 / call.taps();
+  ForEachTap(call, k0, depth, [&](int64_t k, int64_t channel, int64_t p, int64_t q) HWY_ATTR {
+    float* const image = block.packed + (channel - first) * block.layout.image;
+    if (k == 0 || (p == 0 && q == 0))
+      LayOut(call, planes + channel * call.x_strides[1], task.top, task.bottom, task.left,
+             task.right, image);
+    block.offsets[k] = image - block.packed + TapOffset(call, block.width, p, q);
+  });
+  return {block.packed, block.offsets, ImageLine(call.w, block.width) * call.h.stride};
+}
+
+// Room for pixels that see themselves alone: the first panel's tiles copy them, while they multiply.
+Patches PatchesToCome(const PixelBlock& block, int64_t depth) {
+  for (int64_t k = 0; k < depth; ++k) block.offsets[k] = k * block.layout.image;
+  return {block.packed, block.offsets, 0};
+}
+
+// Whether every tap of every pixel of the block is inside the image.
+bool NeedsNoPadding(const ConvCall& call, const ConvTask& task) {
+  const auto inside = [](const ops::Window& w, int64_t begin, int64_t end, int64_t extent) {
+    return begin * w.stride >= w.before && (end - 1) * w.stride - w.before + w.span() <= extent;
+  };
+  return inside(call.h, task.top, task.bottom, call.height) &&
+         inside(call.w, task.left, task.right, call.width);
+}
+
+// Vectors along all pixels need the rows side by side: a strip for every channel and tap across, which the
+// taps down share where that is less than a strip for each. Images follow one another in the strips.
+template <typename T>
+Patches PatchesInStrips(const ConvCall& call, const ConvTask& task, const PixelBlock& block,
+                        const T* planes, int64_t k0, int64_t depth) {
+  const Lane d;
+  const int64_t height = block.height, width = block.width, stride = call.h.stride;
+  const int64_t line = ImageLine(call.w, width), span = call.h.span();
+  const int64_t phases = stride < span ? stride : span;
+  const int64_t phase_rows = height + (span - 1) / stride;
+  const bool shared = block.images == 1 && phases * phase_rows < call.h.size * height &&
+                      PatchDepth(call.taps()) >= call.taps();
+  const bool direct = !shared && NeedsNoPadding(call, task);
+  const int64_t strip =
+      OddLines(shared ? phases * phase_rows * width : block.pixels() + kVectorSlack);
+  // What a vector has beyond a row, the next one overwrites; beyond the last is slack, or the next strip.
+  const auto side_by_side = [&](const float* from, int64_t rows, float* to) HWY_ATTR {
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < width; j += kPixelLanes)
+        hn::StoreU(hn::LoadU(d, from + i * stride * line + j), d, to + i * width + j);
+  };
+  for (int64_t image = 0; image < block.images; ++image) {
+    float* const first = block.packed + image * block.image_pixels();
+    float* to = first;
+    ForEachTap(call, k0, depth, [&](int64_t k, int64_t channel, int64_t p, int64_t q) HWY_ATTR {
+      const T* const plane = planes + image * call.x_strides[0] + channel * call.x_strides[1];
+      if (!direct && (k == 0 || (p == 0 && q == 0)))
+        LayOut(call, plane, task.top, task.bottom, task.left, task.right, block.image);
+      if (shared && p > 0) {
+        const int64_t row = p * call.h.dilation;
+        block.offsets[k] =
+            block.offsets[k - p * call.w.size] + (row % stride * phase_rows + row / stride) * width;
+        return;
+      }
+      block.offsets[k] = to - first;
+      if (direct) {
+        const int64_t row = task.top * stride - call.h.before + p * call.h.dilation;
+        const int64_t column = task.left * call.w.stride - call.w.before + q * call.w.dilation;
+        for (int64_t i = 0; i < height; ++i)
+          Gather(plane + (row + i * stride) * call.x_strides[2] + column * call.x_strides[3],
+                 call.w.stride * call.x_strides[3], width, to + i * width);
+      } else if (shared) {
+        for (int64_t f = 0; f < phases; ++f)
+          side_by_side(block.image + TapOffset(call, width, 0, q) + f * line,
+                       height + (span - 1 - f) / stride, to + f * phase_rows * width);
+      } else {
+        side_by_side(block.image + TapOffset(call, width, p, q), height, to);
+      }
+      to += strip;
+    });
+  }
+  return {block.packed, block.offsets, 0};
+}
+
+}  // namespace
+}  // namespace liveshape::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
