@@ -95,9 +95,10 @@ PlaneFn FindPlane(const ConvCall& call) {
   }
 }
 
+// dense: of FindDense.
 template <typename T>
-void DepthwiseTyped(const ConvCall& call, const DepthwiseTask& task) {
-  const int64_t width = call.out_width, line = ImageLine(call.w, width);
+HWY_INLINE void DepthwiseTyped(const ConvCall& call, DenseFn dense, const DepthwiseTask& task) {
+  const int64_t width = call.out_width;
   int64_t* const offsets = reinterpret_cast<int64_t*>(task.scratch);
   float* const lines = task.scratch + 2 * call.taps();
   const int64_t* strides = call.x_strides;
@@ -111,11 +112,10 @@ void DepthwiseTyped(const ConvCall& call, const DepthwiseTask& task) {
       call.bias ? ToFloat(reinterpret_cast<const T*>(call.bias)[task.row * call.bias_stride]) : 0;
   T* to = reinterpret_cast<T*>(call.y) +
           ((task.image * call.rows + task.row) * call.out_height + task.begin) * width;
-#if HWY_TARGET != HWY_SCALAR
   if constexpr (std::is_same_v<T, float>) {
-    if (const DenseFn dense = FindDense(call)) return dense(call, task, plane, taps, lines, to);
+    if (dense != nullptr) return dense(call, task, plane, taps, lines, to);
   }
-#endif
+  const int64_t line = ImageLine(call.w, width);
   for (int64_t t = 0; t < call.taps(); ++t)
     offsets[t] = TapOffset(call, width, t / call.w.size, t % call.w.size);
   LayOut(call, plane, task.begin, task.end, 0, width, lines);
@@ -154,15 +154,16 @@ void DepthwiseTyped(const ConvCall& call, const DepthwiseTask& task) {
 void Depthwise(const ConvCall& call, int64_t blocks, int64_t begin, int64_t end, float* scratch) {
   const int64_t first = begin / blocks, group_rows = call.group_rows();
   int64_t image = first / call.rows, row = first % call.rows, block = begin % blocks;
-  int64_t channel = row / group_rows,
-          turn = row % group_rows;  // no division a plane: they may be tiny
+  int64_t channel = row / group_rows, turn = row % group_rows;
+  // Planes may be tiny: what is the same for all of them, and divisions, come before the loop.
+  const DenseFn dense = FindDense(call);
   WithElement(call.dtype, [&](auto type) HWY_ATTR {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t height = call.out_height;
       const int64_t top = blocks == 1 ? 0 : height * block / blocks;
       const int64_t bottom = blocks == 1 ? height : height * (block + 1) / blocks;
       DepthwiseTyped<std::remove_const_t<std::remove_pointer_t<decltype(type)>>>(
-          call, {image, channel, row, top, bottom, scratch});
+          call, dense, {image, channel, row, top, bottom, scratch});
       if (++block < blocks) continue;
       block = 0;
       if (++turn == group_rows) turn = 0, ++channel;

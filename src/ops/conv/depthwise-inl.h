@@ -69,7 +69,12 @@ HWY_INLINE void StoreRows(const hn::Vec<Lane> (&sum)[kRows], int64_t width, cons
   }
 }
 
-#if HWY_TARGET != HWY_SCALAR
+using DenseFn = void (*)(const ConvCall& call, const DepthwiseTask& task, const float* plane,
+                         const Taps& taps, float* zeros, float* to);
+
+#if HWY_TARGET == HWY_SCALAR
+DenseFn FindDense(const ConvCall&) { return nullptr; }
+#else
 // Straight from rows that lie dense in memory, where a window reaches at most into the neighbouring pixel's: laying
 // them out costs more than the taps do. Lanes that would read beside the row are shifted in as zeros.
 //
@@ -266,8 +271,6 @@ void DensePlane(const ConvCall& call, const DepthwiseTask& task, const float* pl
 }
 
 // Null: the image has to be laid out.
-using DenseFn = void (*)(const ConvCall& call, const DepthwiseTask& task, const float* plane,
-                         const Taps& taps, float* zeros, float* to);
 DenseFn FindDense(const ConvCall& call) {
   const ops::Window &h = call.h, &w = call.w;
   const bool fits = h.size == w.size && h.dilation == 1 && w.dilation == 1 &&
