@@ -44,7 +44,8 @@ template <typename From, typename To>
 bool CastLoop(const Tile& t) {
   const From* a = static_cast<const From*>(t.a);
   To* out = static_cast<To*>(t.out);
-  for (int64_t i = 0; i < t.n; ++i) out[i] = Convert<To>(a[i]);
+  const int64_t n = t.n;  // see cpu_typed.cc
+  for (int64_t i = 0; i < n; ++i) out[i] = Convert<To>(a[i]);
   return true;
 }
 

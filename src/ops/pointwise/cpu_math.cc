@@ -29,6 +29,7 @@ pw::TileFn FindMath(PwOp op) {
     case PwOp::kLog1p: return Unary<Log1p<F32Tag>>;
     case PwOp::kSin: return Unary<Sin<F32Tag>>;
     case PwOp::kCos: return Unary<Cos<F32Tag>>;
+    case PwOp::kAtan: return Unary<Atan<F32Tag>>;
     case PwOp::kTanh: return Unary<Tanh<F32Tag>>;
     case PwOp::kErf: return Unary<Erf<F32Tag>>;
     case PwOp::kSigmoid: return Unary<Sigmoid<F32Tag>>;

@@ -27,11 +27,14 @@ constexpr bool kIsInt = std::is_integral_v<T>;
 template <typename T>
 constexpr bool kIsFloat = std::is_floating_point_v<T>;
 
+// The length is read before the loops: a store of an int64 or a byte might change t.n, and no loop with such a bound
+// is vectorised.
 template <auto kOp, typename T, typename R>
 bool Map1(const Tile& t) {
   const T* a = static_cast<const T*>(t.a);
   R* out = static_cast<R*>(t.out);
-  for (int64_t i = 0; i < t.n; ++i) out[i] = kOp(a[i]);
+  const int64_t n = t.n;
+  for (int64_t i = 0; i < n; ++i) out[i] = kOp(a[i]);
   return true;
 }
 
@@ -40,7 +43,8 @@ bool Map2(const Tile& t) {
   const T* a = static_cast<const T*>(t.a);
   const T* b = static_cast<const T*>(t.b);
   R* out = static_cast<R*>(t.out);
-  for (int64_t i = 0; i < t.n; ++i) out[i] = kOp(a[i], b[i]);
+  const int64_t n = t.n;
+  for (int64_t i = 0; i < n; ++i) out[i] = kOp(a[i], b[i]);
   return true;
 }
 
@@ -50,7 +54,8 @@ bool Select(const Tile& t) {
   const T* b = static_cast<const T*>(t.b);
   const T* c = static_cast<const T*>(t.c);
   T* out = static_cast<T*>(t.out);
-  for (int64_t i = 0; i < t.n; ++i) out[i] = a[i] ? b[i] : c[i];
+  const int64_t n = t.n;
+  for (int64_t i = 0; i < n; ++i) out[i] = a[i] ? b[i] : c[i];
   return true;
 }
 
@@ -241,7 +246,8 @@ bool Divide(const Tile& t) {
   const T* a = static_cast<const T*>(t.a);
   const T* b = static_cast<const T*>(t.b);
   T* out = static_cast<T*>(t.out);
-  for (int64_t i = 0; i < t.n; ++i) {
+  const int64_t n = t.n;
+  for (int64_t i = 0; i < n; ++i) {
     if (b[i] == 0) return false;
     out[i] = kOp(a[i], b[i]);
   }

@@ -318,6 +318,27 @@ HWY_INLINE V Cos(D d, V x) {
   return SinOrCos<1>(d, x);
 }
 
+// Cephes' atanf: about 0 for |x| <= tan(pi/8), about 1 to tan(3 pi/8), of -1/x beyond. 2 ulp.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Atan(D d, V x) {
+  const V a = hn::Abs(x), one = hn::Set(d, 1.0f);
+  const auto middle = hn::Gt(a, hn::Set(d, 0.41421356237309503f));
+  const auto far = hn::Gt(a, hn::Set(d, 2.414213562373095f));
+  const V above = hn::IfThenElse(far, hn::Neg(one), hn::IfThenElse(middle, hn::Sub(a, one), a));
+  const V below = hn::IfThenElse(far, a, hn::IfThenElse(middle, hn::Add(a, one), one));
+  const V r = hn::Div(above, below);
+  const V s = hn::Mul(r, r);
+  const V p = Horner(d, s, hn::Set(d, 8.05374449538e-2f), -1.38776856032e-1f, 1.99777106478e-1f,
+                     -3.33329491539e-1f);
+  const V tail = hn::Mul(hn::Mul(p, s), r);
+  // pi/4 and pi/2 as what an f32 holds of them and what is left.
+  const V base = hn::IfThenElse(far, hn::Set(d, 0x1.921fb6p+0f),
+                                hn::IfThenElseZero(middle, hn::Set(d, 0x1.921fb6p-1f)));
+  const V rest = hn::IfThenElse(far, hn::Set(d, -0x1.777a5cp-25f),
+                                hn::IfThenElseZero(middle, hn::Set(d, -0x1.777a5cp-26f)));
+  return hn::CopySign(hn::Add(base, hn::Add(r, hn::Add(tail, rest))), x);
+}
+
 // max and min that carry NaN on from either side, as torch.maximum; Highway's leave that open.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V MaxNaN(D d, V a, V b) {
