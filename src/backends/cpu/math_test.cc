@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/half.h"
+#include "ops/pointwise/cpu_chain.h"
 #include "ops/pointwise/cpu_tiles.h"
 
 namespace liveshape::cpu::pw {
@@ -23,6 +24,13 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 std::vector<float> Apply(PwOp op, Isa isa, const std::vector<float>& x) {
   std::vector<float> y(x.size());
   const TileFn fn = FindTile(op, DType::kF32, isa);
+  if (!fn) {
+    const ChainOp ops[] = {{ChainCode::kLoad, kNoSplat, x.data()},
+                           {ChainCodeOf(op).value(), kNoSplat},
+                           {ChainCode::kStore, kNoSplat, y.data()}};
+    FindChain(isa)(ops, 3, x.size());
+    return y;
+  }
   for (size_t i = 0; i < x.size(); i += kTile) {
     const int64_t n = std::min<int64_t>(kTile, x.size() - i);
     fn({x.data() + i, nullptr, nullptr, y.data() + i, n});
@@ -179,13 +187,16 @@ TEST(Math, TailsRunTheSameCode) {
 TEST(Math, Halves) {
   for (Isa isa : AvailableIsas()) {
     for (bool brain : {false, true}) {
-      const TileFn widen = F32Extra(brain ? Extra::kWidenBF16 : Extra::kWidenF16, isa);
-      const TileFn narrow = F32Extra(brain ? Extra::kNarrowBF16 : Extra::kNarrowF16, isa);
+      const DType half = brain ? DType::kBF16 : DType::kF16;
+      const auto convert = [&](DType from, const void* x, DType to, void* y, int64_t n) {
+        const ChainOp ops[] = {{LoadCode(from), kNoSplat, x}, {StoreCode(to), kNoSplat, y}};
+        FindChain(isa)(ops, 2, n);
+      };
       std::vector<uint16_t> bits(65536), back(65536);
       std::vector<float> wide(65536);
       for (size_t i = 0; i < bits.size(); ++i) bits[i] = static_cast<uint16_t>(i);
-      widen({bits.data(), nullptr, nullptr, wide.data(), 65536});
-      narrow({wide.data(), nullptr, nullptr, back.data(), 65536});
+      convert(half, bits.data(), DType::kF32, wide.data(), 65536);
+      convert(DType::kF32, wide.data(), half, back.data(), 65536);
       for (size_t i = 0; i < bits.size(); ++i) {
         const float one = brain ? F32FromBF16(bits[i]) : F32FromF16(bits[i]);
         if (std::isnan(one)) {
@@ -208,7 +219,7 @@ TEST(Math, Halves) {
         uint16_t vector[2];
         const float padded[16] = {probes[0], probes[1]};
         uint16_t out[16];
-        narrow({padded, nullptr, nullptr, out, 16});
+        convert(DType::kF32, padded, half, out, 16);
         vector[0] = out[0], vector[1] = out[1];
         ASSERT_EQ(vector[0], rounded[0]);
         ASSERT_EQ(vector[1], rounded[1]);

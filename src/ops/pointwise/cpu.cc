@@ -10,6 +10,7 @@
 #include "backends/cpu/stream.h"
 #include "base/observe.h"
 #include "ops/ops.h"
+#include "ops/pointwise/cpu_execution.h"
 #include "ops/pointwise/cpu_generate.h"
 #include "ops/pointwise/cpu_program.h"
 
@@ -17,8 +18,6 @@ namespace liveshape::cpu {
 namespace {
 
 using pw::Generate;
-using pw::GenerateNumber;
-using pw::IsHalf;
 using pw::kTile;
 using pw::Program;
 using pw::Step;
@@ -33,6 +32,7 @@ struct PointwisePrepared : Prepared {
 // An input over the collapsed dims.
 struct Source {
   bool flat;  // dense in the output's order
+  bool same;  // one element for all
   DType dtype;
   const std::byte* data;
   int64_t strides[kMaxRank];  // in elements
@@ -67,9 +67,10 @@ Space Collapse(const View& out, std::span<const View> inputs, Source* sources) {
   for (size_t s = 0; s < inputs.size(); ++s) {
     Source& source = sources[s];
     int64_t dense = 1;
-    source.flat = true;
+    source.flat = source.same = true;
     for (int d = space.rank - 1; d >= 0; --d) {
       source.flat &= source.strides[d] == dense;
+      source.same &= source.strides[d] == 0;
       dense *= space.dims[d];
     }
   }
@@ -98,12 +99,18 @@ void CopyRun(size_t size, const std::byte* from, int64_t stride, std::byte* to, 
   }
 }
 
-// Elements [begin, begin + n) in row-major order: a pointer into the input where they lie dense, else a
-// copy in `to`.
-const std::byte* Gather(const Source& source, const Space& space, int64_t begin, int64_t n,
-                        std::byte* to) {
+struct Gathered {
+  const std::byte* data;
+  bool splat = false;
+};
+
+// Elements [begin, begin + n) in row-major order: a pointer into the input where they lie dense, or are all one and
+// `may_splat`, else a copy in `to`.
+Gathered Gather(const Source& source, const Space& space, int64_t begin, int64_t n, bool may_splat,
+                std::byte* to) {
   const size_t size = SizeOf(source.dtype);
-  if (source.flat) return source.data + begin * size;
+  if (source.flat) return {source.data + begin * size};
+  if (source.same && may_splat) return {source.data, true};
   int64_t at[kMaxRank];
   int64_t offset = 0, rest = begin;
   for (int d = space.rank - 1; d >= 0; --d) {
@@ -114,11 +121,12 @@ const std::byte* Gather(const Source& source, const Space& space, int64_t begin,
   const int last = space.rank - 1;
   const int64_t inner = space.inner(), stride = last < 0 ? 0 : source.strides[last];
   int64_t column = last < 0 ? 0 : at[last];
-  if (stride == 1 && column + n <= inner) return source.data + offset * size;
+  if (column + n <= inner && (stride == 1 || (stride == 0 && may_splat)))
+    return {source.data + offset * size, stride == 0};
   for (int64_t done = 0;;) {
     const int64_t run = std::min(n - done, inner - column);
     CopyRun(size, source.data + offset * size, stride, to + done * size, run);
-    if ((done += run) == n) return to;
+    if ((done += run) == n) return {to};
     offset -= column * stride;
     column = 0;
     for (int d = last - 1; d >= 0; --d) {
@@ -137,48 +145,28 @@ class Runner {
          const Space& space, StreamFn stream, std::byte* memory)
       : args_(args),
         program_(prepared.program),
-        first_scalar_(prepared.first_scalar),
         sources_(sources),
         space_(space),
         stream_(stream),
-        isa_(static_cast<int>(ActiveIsa())) {
-    pointers_ = reinterpret_cast<const std::byte**>(memory);
-    raw_ = memory + PointerBytes(program_);
-    registers_ = raw_ + RawBytes();
+        execution_(prepared.program, memory) {
     for (const Step& step : program_.steps) {
-      if (step.uniform()) Fill(step);
+      if (step.kind == Step::Kind::kConst)
+        execution_.SetNumber(step, IsFloat(step.dtype), step.imm);
+      if (step.kind == Step::Kind::kScalar)
+        execution_.SetNumber(step, program_.float_scalar[step.imm],
+                             args_.params[prepared.first_scalar + step.imm]);
     }
-  }
-
-  // Workers' blocks stay 64-byte aligned.
-  static size_t PointerBytes(const Program& p) { return (p.values * sizeof(void*) + 63) / 64 * 64; }
-  static size_t RawBytes() { return kTile * sizeof(uint16_t); }
-  static size_t Bytes(const Program& p) {
-    return PointerBytes(p) + RawBytes() + p.registers * p.register_bytes;
   }
 
   bool Tile(int64_t begin, int64_t n) {
     const View& out = args_.out(0);
     std::byte* const target = out.data + begin * SizeOf(out.dtype);
-    const bool in_place = program_.result_in_place && stream_ == nullptr;
     for (const Step& step : program_.steps) {
-      switch (step.kind) {
-        case Step::Kind::kConst:
-        case Step::Kind::kScalar: break;
-        case Step::Kind::kLoad: Load(step, begin, n); break;
-        case Step::Kind::kIota: Iota(step, begin, n); break;
-        case Step::Kind::kCompute: {
-          const bool last = in_place && step.value == program_.result;
-          if (!Compute(step, last ? target : Register(step), n)) return false;
-        }
-      }
+      if (step.kind == Step::Kind::kLoad) Load(step, begin, n);
+      if (step.kind == Step::Kind::kIota) Iota(step, begin, n);
+      if (step.computes() && !execution_.Run(step, n, stream_ ? nullptr : target)) return false;
     }
-    const std::byte* result = pointers_[program_.result];
-    if (IsHalf(program_.dtype)) {
-      std::byte* const to = stream_ ? raw_ : target;
-      program_.narrow[isa_]({result, nullptr, nullptr, to, n});
-      result = to;
-    }
+    const std::byte* const result = execution_.result();
     const size_t bytes = n * SizeOf(program_.dtype);
     if (stream_) {
       stream_(result, target, bytes);
@@ -189,34 +177,13 @@ class Runner {
   }
 
  private:
-  std::byte* Register(const Step& step) { return registers_ + step.reg * program_.register_bytes; }
-
-  void Fill(const Step& step) {
-    std::byte* to = Register(step);
-    if (step.kind == Step::Kind::kConst) {
-      GenerateNumber(step.dtype, IsFloat(step.dtype), step.imm, to, kTile);
-    } else {
-      const int64_t bits = args_.params[first_scalar_ + step.imm];
-      GenerateNumber(step.dtype, program_.float_scalar[step.imm], bits, to, kTile);
-    }
-    Round(step, to, kTile);
-    pointers_[step.value] = to;
-  }
-
-  void Round(const Step& step, std::byte* tile, int64_t n) {
-    if (step.round[isa_]) step.round[isa_]({tile, nullptr, nullptr, tile, n});
-  }
-
   void Load(const Step& step, int64_t begin, int64_t n) {
     const Source& source = sources_[step.imm];
-    std::byte* reg = Register(step);
-    if (!IsHalf(source.dtype)) {
-      pointers_[step.value] = Gather(source, space_, begin, n, reg);
-      return;
-    }
-    const std::byte* raw = Gather(source, space_, begin, n, raw_);
-    program_.widen[source.dtype == DType::kBF16][isa_]({raw, nullptr, nullptr, reg, n});
-    pointers_[step.value] = reg;
+    const Gathered found = Gather(source, space_, begin, n, !step.whole, execution_.Register(step));
+    if (found.splat)
+      execution_.SetSplat(step, found.data);
+    else
+      execution_.SetTile(step, found.data);
   }
 
   void Iota(const Step& step, int64_t begin, int64_t n) {
@@ -225,8 +192,9 @@ class Runner {
     for (int d = static_cast<int>(step.imm) + 1; d < out.rank; ++d) repeat *= out.dims[d];
     const int64_t extent = out.dims[step.imm];
     int64_t index = begin / repeat % extent, left = repeat - begin % repeat;
-    std::byte* to = Register(step);
-    Generate(step.dtype, to, n, [&](int64_t) {
+    std::byte* to = execution_.Register(step);
+    const bool splat = left >= n && !step.whole;
+    Generate(step.dtype, to, splat ? 1 : n, [&](int64_t) {
       const int64_t now = index;
       if (--left == 0) {
         left = repeat;
@@ -234,42 +202,28 @@ class Runner {
       }
       return now;
     });
-    Round(step, to, n);
-    pointers_[step.value] = to;
-  }
-
-  bool Compute(const Step& step, std::byte* to, int64_t n) {
-    const pw::Tile tile = {pointers_[step.a], step.operands > 1 ? pointers_[step.b] : nullptr,
-                           step.operands > 2 ? pointers_[step.c] : nullptr, to, n};
-    if (!step.fn[isa_](tile)) return false;
-    Round(step, to, n);
-    pointers_[step.value] = to;
-    return true;
+    if (splat)
+      execution_.SetSplat(step, to);
+    else
+      execution_.SetTile(step, to);
   }
 
   const KernelArgs& args_;
   const Program& program_;
-  const size_t first_scalar_;
   const Source* sources_;
   const Space& space_;
   const StreamFn stream_;  // null: the result is left in the caches
-  const int isa_;
-  const std::byte** pointers_;  // of each value's tile
-  std::byte* raw_;              // halves before they are widened
-  std::byte* registers_;
+  pw::Execution execution_;
 };
 
-// One instruction from its inputs to the output, nothing kept between: tiles need not fit registers, and what a tile
+// One function or chain from its inputs to the output, nothing kept between: tiles need not fit registers, and what a tile
 // costs apart from its elements (some 20 ns, as much as an addition of 500) is paid less often.
 constexpr int64_t kDirectTile = 16 * kTile;
 // Loads wait while a tile is streamed out: short turns.
 constexpr int64_t kStreamTile = kTile / 2;
 int64_t MostOfATile(const Program& program, std::span<const Source> sources) {
-  const Step& last = program.steps.back();
-  bool direct = program.result_in_place && last.kind == Step::Kind::kCompute;
-  for (const Step& step : program.steps)
-    direct = direct && (&step == &last || step.kind == Step::Kind::kLoad);
-  for (const Source& source : sources) direct = direct && source.flat && !IsHalf(source.dtype);
+  bool direct = program.direct;
+  for (const Source& source : sources) direct = direct && (source.flat || source.same);
   return direct ? kDirectTile : kTile;
 }
 
@@ -307,7 +261,7 @@ Status Run(const KernelArgs& args) {
   std::atomic<bool> divided_by_zero{false};
   args.pool.ParallelFor(tiling.count, grain, [&](int64_t begin, int64_t end, int worker) {
     Runner runner(args, prepared, sources, space, stream,
-                  workers + worker * Runner::Bytes(program));
+                  workers + worker * pw::Execution::Bytes(program));
     for (int64_t t = begin; t < end; ++t) {
       const int64_t n = tiling.size(t);
       if (n > 0 && !runner.Tile(tiling.begin(t), n)) divided_by_zero.store(true);
@@ -337,7 +291,7 @@ Result<std::unique_ptr<Prepared>> Prepare(const ir::Graph& graph, const ir::Node
 
 sym::Expr Scratch(const ir::Graph& graph, const ir::Node& node, int threads) {
   const Result<Program> program = pw::CompileProgram(node.Program());
-  const size_t worker = program.ok() ? Runner::Bytes(*program) : 0;
+  const size_t worker = program.ok() ? pw::Execution::Bytes(*program) : 0;
   return graph.table().Int(SourceBytes(node.inputs.size()) + threads * worker);
 }
 

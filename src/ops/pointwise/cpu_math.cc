@@ -11,13 +11,31 @@
 
 #include "hwy/highway.h"
 
+#include "backends/cpu/simd/half-inl.h"
 #include "backends/cpu/simd/math-inl.h"
-#include "ops/pointwise/cpu_f32-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace liveshape::cpu::HWY_NAMESPACE {
 namespace {
+namespace hn = hwy::HWY_NAMESPACE;
 using ir::PwOp;
+using pw::Tile;
+using F32Tag = hn::ScalableTag<float>;
+using F32Vec = hn::Vec<F32Tag>;
+
+// The tail runs the same code on a padded copy, so a value never depends on where in a tile it lies.
+template <F32Vec (*kOp)(F32Tag, F32Vec)>
+bool Unary(const Tile& t) {
+  const F32Tag d;
+  const int64_t lanes = hn::Lanes(d);
+  const float* a = static_cast<const float*>(t.a);
+  float* out = static_cast<float*>(t.out);
+  int64_t i = 0;
+  for (; i + lanes <= t.n; i += lanes) hn::StoreU(kOp(d, hn::LoadU(d, a + i)), d, out + i);
+  if (i < t.n)
+    StorePartial(F32{}, kOp(d, LoadPartial(F32{}, d, a + i, t.n - i)), d, out + i, t.n - i);
+  return true;
+}
 
 pw::TileFn FindMath(PwOp op) {
   switch (op) {

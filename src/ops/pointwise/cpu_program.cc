@@ -4,6 +4,7 @@
 #include <bit>
 #include <optional>
 
+#include "ops/pointwise/cpu_registers.h"
 #include "ops/pointwise/table.h"
 
 namespace liveshape::cpu::pw {
@@ -12,9 +13,25 @@ namespace {
 using ir::PwInstr;
 using ir::PwOp;
 
+// What makes a value. Values are numbered as the instructions are; conversions of halves come after those.
+struct Node {
+  enum class By : uint8_t {
+    kLeaf,      // a load, a number, an index
+    kFunction,  // over a tile
+    kOp,        // of a chain, the accumulator holds a
+    kMove,      // of a chain: a as `dtype` has it in memory
+  };
+  By by = By::kLeaf;
+  PwOp op = PwOp::kCast;
+  ChainCode code = ChainCode::kLoad;
+  Step step;
+  bool in_chain() const { return by == By::kOp || by == By::kMove; }
+};
+
 class Compiler {
  public:
-  explicit Compiler(const ir::PointwiseProgram& source) : source_(source) {}
+  explicit Compiler(const ir::PointwiseProgram& source)
+      : source_(source), nodes_(source.code.size()) {}
 
   Result<Program> Run() {
     LS_RETURN_IF_ERROR(ops::CheckProgram(source_));
@@ -23,22 +40,27 @@ class Compiler {
       alias_[i] = i;
       LS_RETURN_IF_ERROR(Lower(i));
     }
-    program_.values = source_.code.size();
-    program_.result = alias_.back();
     program_.dtype = source_.code.back().dtype;
+    program_.result = NarrowResult(alias_.back());
+    program_.values = nodes_.size();
     for (sym::Expr e : source_.scalars) program_.float_scalar.push_back(e.is_float_valued());
-    DropDead();
-    KeepNumbers();
-    AssignRegisters();
-    FindResult();
-    FillHalves();
+    uses_.resize(nodes_.size());
+    rounded_.resize(nodes_.size());
+    seen_.resize(nodes_.size());
+    ++uses_[program_.result];
+    rounded_[program_.result] = true;
+    Visit(program_.result);
+    Group();
+    AssignRegisters(program_);
     return std::move(program_);
   }
 
  private:
   Status Lower(uint32_t i) {
     const PwInstr& instr = source_.code[i];
-    Step step{.kind = Step::Kind::kCompute, .dtype = instr.dtype, .value = i, .imm = instr.imm};
+    Step step{
+        .kind = Step::Kind::kCompute, .dtype = TileType(instr.dtype), .value = i, .imm = instr.imm};
+    Node& node = nodes_[i];
     switch (instr.op) {
       case PwOp::kLoad: step.kind = Step::Kind::kLoad; break;
       case PwOp::kConst: step.kind = Step::Kind::kConst; break;
@@ -46,7 +68,15 @@ class Compiler {
       case PwOp::kIota: step.kind = Step::Kind::kIota; break;
       default: return LowerCompute(instr, step);
     }
-    Emit(step, ops::Facts(instr.op).weight);
+    program_.weight += ops::Facts(instr.op).weight;
+    if (step.uniform() && IsHalf(instr.dtype)) step.round = instr.dtype;
+    if (step.kind == Step::Kind::kLoad) step.dtype = instr.dtype;
+    node = {.op = instr.op, .step = step};
+    if (!IsHalf(instr.dtype) || step.uniform()) return {};
+    if (step.kind == Step::Kind::kLoad)
+      alias_[i] = Append(Node::By::kMove, ChainCode::kLoad, i, DType::kF32);
+    else
+      Round(i, instr.dtype);
     return {};
   }
 
@@ -60,30 +90,76 @@ class Compiler {
       alias_[step.value] = step.a;
       return {};
     }
-    if (instr.op == PwOp::kPow && IsFloat(from)) {
-      if (std::optional<double> exponent = ConstantFloat(step.b)) {
-        if (LowerPow(*exponent, step)) return {};
-      }
+    if (instr.op == PwOp::kCast && TileType(from) == TileType(instr.dtype)) {
+      alias_[step.value] = step.a;
+      Round(step.value, instr.dtype);
+      return {};
     }
-    for (int isa = 0; isa < kIsaCount; ++isa) {
-      step.fn[isa] = instr.op == PwOp::kCast
-                         ? CastTile(TileType(from), TileType(instr.dtype))
-                         : FindTile(instr.op, TileType(from), static_cast<Isa>(isa));
+    program_.weight += ops::Facts(instr.op).weight;
+    Node node{.op = instr.op, .step = step};
+    const std::optional<double> exponent =
+        instr.op == PwOp::kPow && IsFloat(from) ? ConstantFloat(step.b) : std::nullopt;
+    if (exponent == 1.0) {
+      alias_[step.value] = step.a;
+      return {};
     }
-    if (!step.fn[static_cast<int>(Isa::kPortable)])
+    if (!(exponent && ChoosePow(*exponent, TileType(from), node)) && !Choose(instr, from, node))
       return Unsupported("pointwise {} of {} has no CPU kernel", ir::Name(instr.op), Name(from));
-    Emit(step, ops::Facts(instr.op).weight);
+    nodes_[step.value] = std::move(node);
+    if (IsHalf(instr.dtype)) Round(step.value, instr.dtype);
     return {};
   }
 
-  void Emit(Step step, int weight) {
-    program_.weight += weight;
-    if (IsHalf(step.dtype) && step.kind != Step::Kind::kLoad) {
-      const Extra round = step.dtype == DType::kF16 ? Extra::kRoundF16 : Extra::kRoundBF16;
-      for (int isa = 0; isa < kIsaCount; ++isa)
-        step.round[isa] = F32Extra(round, static_cast<Isa>(isa));
-    }
-    program_.steps.push_back(step);
+  bool Choose(const PwInstr& instr, DType from, Node& node) {
+    const DType tile = TileType(from);
+    const bool moves_four_bytes = instr.op == PwOp::kWhere && tile == DType::kI32;
+    std::optional<ChainCode> code;
+    if (tile == DType::kF32 || moves_four_bytes) code = ChainCodeOf(instr.op);
+    if (instr.op == PwOp::kCast && from == DType::kBool && TileType(instr.dtype) == DType::kF32)
+      code = ChainCode::kFromMask;
+    if (code) return InChain(node, *code);
+    return Over(node, [&](Isa isa) {
+      return instr.op == PwOp::kCast ? CastTile(tile, TileType(instr.dtype))
+                                     : FindTile(instr.op, tile, isa);
+    });
+  }
+
+  static bool InChain(Node& node, ChainCode code) {
+    node.by = Node::By::kOp;
+    node.code = code;
+    return true;
+  }
+
+  template <typename Find>
+  static bool Over(Node& node, Find find) {
+    node.by = Node::By::kFunction;
+    for (int isa = 0; isa < kIsaCount; ++isa) node.step.fn[isa] = find(static_cast<Isa>(isa));
+    return node.step.fn[static_cast<int>(Isa::kPortable)] != nullptr;
+  }
+
+  uint32_t Append(Node::By by, ChainCode code, uint32_t a, DType dtype) {
+    const uint32_t value = static_cast<uint32_t>(nodes_.size());
+    const Step step{
+        .kind = Step::Kind::kChain, .dtype = dtype, .value = value, .a = a, .operands = 1};
+    nodes_.push_back({.by = by, .code = code, .step = step});
+    return value;
+  }
+
+  // f16 and bf16 are rounded at each instruction.
+  void Round(uint32_t i, DType half) {
+    const ChainCode code = half == DType::kF16 ? ChainCode::kRoundF16 : ChainCode::kRoundBF16;
+    alias_[i] = Append(Node::By::kOp, code, alias_[i], DType::kF32);
+  }
+
+  // The value that holds the result as memory has it. Rounded just before, it need not be: a store rounds.
+  uint32_t NarrowResult(uint32_t value) {
+    if (!IsHalf(program_.dtype)) return value;
+    const Node& node = nodes_[value];
+    const bool widened = node.by == Node::By::kMove;
+    if (widened && nodes_[node.step.a].step.dtype == program_.dtype) return node.step.a;
+    const bool rounded = node.by == Node::By::kOp &&
+                         (node.code == ChainCode::kRoundF16 || node.code == ChainCode::kRoundBF16);
+    return Append(Node::By::kMove, ChainCode::kLoad, rounded ? node.step.a : value, program_.dtype);
   }
 
   // A cast that changes nothing in tiles, and rounding of integers.
@@ -99,128 +175,108 @@ class Compiler {
   }
 
   std::optional<double> ConstantFloat(uint32_t value) const {
+    if (value >= source_.code.size() || source_.code[value].op != PwOp::kConst) return std::nullopt;
     const PwInstr& instr = source_.code[value];
-    if (instr.op != PwOp::kConst) return std::nullopt;
     return IsFloat(instr.dtype) ? std::bit_cast<double>(instr.imm) : static_cast<double>(instr.imm);
   }
 
   // torch's special cases of a scalar exponent: sqrt(-inf) is NaN where pow(-inf, 0.5) would be inf.
-  bool LowerPow(double exponent, Step step) {
-    const DType dtype = TileType(step.dtype);
-    auto emit = [&](auto find) {
-      step.operands = 1;
-      for (int isa = 0; isa < kIsaCount; ++isa) step.fn[isa] = find(static_cast<Isa>(isa));
-      Emit(step, 4);
-      return true;
+  static bool ChoosePow(double exponent, DType tile, Node& node) {
+    struct Case {
+      double exponent;
+      ChainCode code;
+      PwOp op;  // kPow: none
     };
-    auto op = [&](PwOp op) { return emit([&](Isa isa) { return FindTile(op, dtype, isa); }); };
-    auto extra = [&](Extra which) {
-      return emit([&](Isa isa) {
-        return dtype == DType::kF32 ? F32Extra(which, isa) : TypedExtra(which, dtype);
+    static constexpr Case kCases[] = {
+        {2, ChainCode::kSquare, PwOp::kSquare},  {0.5, ChainCode::kSqrt, PwOp::kSqrt},
+        {-0.5, ChainCode::kRsqrt, PwOp::kRsqrt}, {-1, ChainCode::kReciprocal, PwOp::kReciprocal},
+        {3, ChainCode::kCube, PwOp::kPow},       {-2, ChainCode::kInverseSquare, PwOp::kPow},
+    };
+    for (const Case& c : kCases) {
+      if (c.exponent != exponent) continue;
+      node.step.operands = 1;
+      if (tile == DType::kF32) return InChain(node, c.code);
+      return Over(node, [&](Isa isa) {
+        return c.op == PwOp::kPow ? F64Power(static_cast<int>(exponent))
+                                  : FindTile(c.op, tile, isa);
       });
-    };
-    if (exponent == 2) return op(PwOp::kSquare);
-    if (exponent == 0.5) return op(PwOp::kSqrt);
-    if (exponent == -0.5) return op(PwOp::kRsqrt);
-    if (exponent == -1) return op(PwOp::kReciprocal);
-    if (exponent == 3) return extra(Extra::kCube);
-    if (exponent == -2) return extra(Extra::kInverseSquare);
-    if (exponent == 1) {
-      alias_[step.value] = step.a;
-      return true;
     }
     return false;
   }
 
-  void DropDead() {
-    std::vector<bool> live(program_.values, false);
-    live[program_.result] = true;
-    for (size_t i = program_.steps.size(); i-- > 0;) {
-      const Step& step = program_.steps[i];
-      if (!live[step.value]) continue;
-      const uint32_t reads[3] = {step.a, step.b, step.c};
-      for (int k = 0; k < step.operands; ++k) live[reads[k]] = true;
+  // Live values, each after what it reads. What a chain's op takes from the accumulator comes last, so that it is
+  // still there.
+  void Visit(uint32_t value) {
+    if (seen_[value]) return;
+    seen_[value] = true;
+    Node& node = nodes_[value];
+    Step& step = node.step;
+    const uint32_t reads[3] = {step.a, step.b, step.c};
+    for (int k = 0; k < step.operands; ++k) {
+      ++uses_[reads[k]];
+      // torch multiplies and divides halves by a number that stays f32; to other instructions, and as a result, it is
+      // rounded to the half.
+      if (node.op != PwOp::kMul && !(node.op == PwOp::kDiv && k == 1)) rounded_[reads[k]] = true;
+      if (node.by == Node::By::kFunction) nodes_[reads[k]].step.whole = true;
     }
-    std::erase_if(program_.steps, [&](const Step& step) { return !live[step.value]; });
-  }
-
-  // torch multiplies and divides halves by a number that stays f32; to other instructions, and as a result,
-  // it is rounded to the half.
-  void KeepNumbers() {
-    std::vector<bool> rounded(program_.values, false);
-    rounded[program_.result] = true;
-    for (const Step& step : program_.steps) {
-      const PwOp op = source_.code[step.value].op;
-      const uint32_t reads[3] = {step.a, step.b, step.c};
-      for (int k = 0; k < step.operands; ++k)
-        if (op != PwOp::kMul && !(op == PwOp::kDiv && k == 1)) rounded[reads[k]] = true;
-    }
-    for (Step& step : program_.steps)
-      if (step.uniform() && !rounded[step.value]) std::fill_n(step.round, kIsaCount, nullptr);
-  }
-
-  // Linear scan. A result may take over the register of an operand that dies with it if elements have
-  // the same size: a tile function reads element i before it writes element i.
-  void AssignRegisters() {
-    const size_t end = program_.steps.size();
-    std::vector<size_t> last_use(program_.values, 0);
-    std::vector<Step*> maker(program_.values, nullptr);
-    for (size_t i = 0; i < end; ++i) {
-      Step& step = program_.steps[i];
-      maker[step.value] = &step;
-      const uint32_t reads[3] = {step.a, step.b, step.c};
-      for (int k = 0; k < step.operands; ++k) last_use[reads[k]] = i;
-    }
-    last_use[program_.result] = end;
-    size_t widest = 4;
-    std::vector<int> free;
-    // Uniform values are filled before the first step of all tiles: a register of their own.
-    for (Step& step : program_.steps) {
-      if (step.uniform()) step.reg = program_.registers++;
-    }
-    for (size_t i = 0; i < end; ++i) {
-      Step& step = program_.steps[i];
-      const size_t size = SizeOf(TileType(step.dtype));
-      widest = std::max(widest, size);
-      if (step.uniform()) continue;
-      const uint32_t reads[3] = {step.a, step.b, step.c};
-      std::vector<int> released;
-      for (int k = 0; k < step.operands; ++k) {
-        Step* operand = maker[reads[k]];
-        if (last_use[reads[k]] != i || operand->uniform()) continue;
-        last_use[reads[k]] = ~size_t{0};  // the same value twice is released once
-        const bool same_size = SizeOf(TileType(operand->dtype)) == size;
-        (same_size ? free : released).push_back(operand->reg);
+    if (node.by == Node::By::kOp && step.operands == 2 && !nodes_[step.a].in_chain() &&
+        nodes_[step.b].in_chain()) {
+      if (const std::optional<ChainCode> code = Exchanged(node.code)) {
+        node.code = *code;
+        std::swap(step.a, step.b);
       }
-      if (free.empty()) free.push_back(program_.registers++);
-      step.reg = free.back();
-      free.pop_back();
-      free.insert(free.end(), released.begin(), released.end());
     }
-    program_.register_bytes = widest * kTile;
+    if (step.operands > 2) Visit(step.c);
+    if (step.operands > 1) Visit(step.b);
+    if (step.operands > 0) Visit(step.a);
+    order_.push_back(value);
   }
 
-  void FindResult() {
-    for (size_t i = 0; i < program_.steps.size(); ++i) {
-      const Step& step = program_.steps[i];
-      if (step.value != program_.result) continue;
-      program_.result_step = static_cast<uint32_t>(i);
-      program_.result_in_place = step.kind == Step::Kind::kCompute && !IsHalf(program_.dtype);
+  // Ops of a chain wait until a function over tiles, or the end; loads go before them.
+  void Group() {
+    nodes_[program_.result].step.whole = true;
+    std::vector<uint32_t> waiting;
+    for (uint32_t value : order_) {
+      Node& node = nodes_[value];
+      if (node.in_chain()) {
+        waiting.push_back(value);
+        continue;
+      }
+      if (node.by == Node::By::kFunction) EmitChain(waiting);
+      if (node.step.uniform() && !rounded_[value]) node.step.round = DType::kF32;
+      program_.steps.push_back(node.step);
     }
+    EmitChain(waiting);
+    program_.result_in_place = nodes_[program_.result].by != Node::By::kLeaf;
   }
 
-  void FillHalves() {
-    for (int i = 0; i < kIsaCount; ++i) {
-      const Isa isa = static_cast<Isa>(i);
-      program_.widen[0][i] = F32Extra(Extra::kWidenF16, isa);
-      program_.widen[1][i] = F32Extra(Extra::kWidenBF16, isa);
-      if (program_.dtype == DType::kF16) program_.narrow[i] = F32Extra(Extra::kNarrowF16, isa);
-      if (program_.dtype == DType::kBF16) program_.narrow[i] = F32Extra(Extra::kNarrowBF16, isa);
+  void EmitChain(std::vector<uint32_t>& values) {
+    if (values.empty()) return;
+    Step step{.kind = Step::Kind::kChain, .dtype = DType::kF32, .value = values.back()};
+    std::vector<ChainStep>& chain = step.chain;
+    std::optional<uint32_t> held;
+    for (size_t i = 0; i < values.size(); ++i) {
+      const uint32_t value = values[i];
+      const Node& node = nodes_[value];
+      const Step& op = node.step;
+      if (held != op.a) chain.push_back({LoadCode(nodes_[op.a].step.dtype), op.a, 0, 1});
+      if (node.by == Node::By::kOp) chain.push_back({node.code, op.b, op.c, op.operands - 1});
+      held = value;
+      const bool passed_on =
+          uses_[value] == 1 && i + 1 < values.size() && nodes_[values[i + 1]].step.a == value;
+      if (!passed_on) chain.push_back({StoreCode(op.dtype), value, 0, 1});
     }
+    program_.longest_chain = std::max(program_.longest_chain, chain.size());
+    program_.steps.push_back(std::move(step));
+    values.clear();
   }
 
   const ir::PointwiseProgram& source_;
   std::vector<uint32_t> alias_;  // the value that holds instruction i's result
+  std::vector<Node> nodes_;      // by value
+  std::vector<int> uses_;
+  std::vector<bool> rounded_, seen_;
+  std::vector<uint32_t> order_;
   Program program_;
 };
 

@@ -1,5 +1,4 @@
-// One pointwise instruction over one tile: the primitives that the fused engine (cpu.cc) strings
-// together. A tile is at most kTile elements, in cache. In tiles f16 and bf16 are f32 values, already
+// One pointwise instruction over one tile: functions that the fused engine (cpu.cc) strings together. A tile is at most kTile elements, in cache. In tiles f16 and bf16 are f32 values, already
 // rounded; bool is one byte, any non-zero is true.
 #pragma once
 
@@ -28,29 +27,13 @@ constexpr bool IsHalf(DType t) { return t == DType::kF16 || t == DType::kBF16; }
 constexpr DType TileType(DType t) { return IsHalf(t) ? DType::kF32 : t; }
 
 // Null where there is none, or where this build lacks the ISA. `dtype` is that of the operands (for
-// where: of b and c), a TileType.
+// where: of b and c), a TileType. f32 arithmetic is not here: that is of chains (cpu_chain.h).
 TileFn FindTile(ir::PwOp op, DType dtype, Isa isa);
 TileFn CastTile(DType from, DType to);  // both TileTypes
+TileFn F64Power(int exponent);          // 3 and -2: torch's special cases of pow
 
-// f32 primitives that are not instructions: torch's special cases of pow; f16 and bf16 memory to f32 and
-// back; f32 rounded to what a half holds.
-enum class Extra : uint8_t {
-  kCube,
-  kInverseSquare,
-  kWidenF16,
-  kWidenBF16,
-  kNarrowF16,
-  kNarrowBF16,
-  kRoundF16,
-  kRoundBF16,
-};
-TileFn F32Extra(Extra which, Isa isa);
-
-// The parts of FindTile: f32 arithmetic (cpu_f32.cc), f32 functions (cpu_math.cc), f64, integers and
-// bool (cpu_typed.cc).
-TileFn F32Tile(ir::PwOp op, Isa isa);
+// The parts of FindTile: f32 functions (cpu_math.cc); f64, integers and bool (cpu_typed.cc).
 TileFn F32MathTile(ir::PwOp op, Isa isa);
 TileFn TypedTile(ir::PwOp op, DType dtype);
-TileFn TypedExtra(Extra which, DType dtype);  // kCube, kInverseSquare of f64
 
 }  // namespace liveshape::cpu::pw

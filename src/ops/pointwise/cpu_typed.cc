@@ -472,19 +472,14 @@ TileFn TypedTile(PwOp op, DType dtype) {
   }
 }
 
-TileFn TypedExtra(Extra which, DType dtype) {
-  if (dtype != DType::kF64) return nullptr;
-  if (which == Extra::kCube) return Map1<Cube<double>, double, double>;
-  return which == Extra::kInverseSquare ? TileFn{Map1<InverseSquare<double>, double, double>}
-                                        : nullptr;
+TileFn F64Power(int exponent) {
+  return exponent == 3 ? Map1<Cube<double>, double, double>
+                       : Map1<InverseSquare<double>, double, double>;
 }
 
 TileFn FindTile(PwOp op, DType dtype, Isa isa) {
-  if (dtype == DType::kF32) {
-    if (TileFn fn = F32Tile(op, isa)) return fn;
+  if (dtype == DType::kF32)
     if (TileFn fn = F32MathTile(op, isa)) return fn;
-  }
-  if (dtype == DType::kI32 && op == PwOp::kWhere) return F32Tile(op, isa);  // moves 4 bytes
   return TypedTile(op, dtype);
 }
 

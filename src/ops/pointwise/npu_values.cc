@@ -5,6 +5,7 @@
 
 #include "backends/cpu/simd/isa.h"
 #include "base/observe.h"
+#include "ops/pointwise/cpu_execution.h"
 #include "ops/pointwise/cpu_generate.h"
 #include "ops/pointwise/cpu_program.h"
 
@@ -19,18 +20,20 @@ class Chain {
   Chain(pw::Program program, std::vector<DType> inputs)
       : program_(std::move(program)),
         inputs_(std::move(inputs)),
-        pointers_(program_.values),
-        registers_((program_.registers * program_.register_bytes + 7) / 8) {}
+        memory_((pw::Execution::Bytes(program_) + 7) / 8) {}
 
   Status Run(const ValueCall& call) {
-    isa_ = static_cast<int>(cpu::ActiveIsa());
     call_ = &call;
+    pw::Execution execution(program_, reinterpret_cast<std::byte*>(memory_.data()));
     int64_t n = 1;
     for (uint32_t d = 0; d < call.record.rank; ++d) n *= call.record.extent[d];
-    for (const Step& step : program_.steps)
-      if (step.uniform()) Fill(step);
+    for (const Step& step : program_.steps) {
+      if (step.kind == Step::Kind::kConst) execution.SetNumber(step, IsFloat(step.dtype), step.imm);
+      if (step.kind == Step::Kind::kScalar)
+        execution.SetNumber(step, program_.float_scalar[step.imm], call.params[step.imm]);
+    }
     for (int64_t begin = 0; begin < n; begin += pw::kTile)
-      if (!Part(begin, std::min(pw::kTile, n - begin))) {
+      if (!Part(execution, begin, std::min(pw::kTile, n - begin))) {
         AllocationPause pause;
         return InvalidArgument("integer division by zero");
       }
@@ -38,54 +41,19 @@ class Chain {
   }
 
  private:
-  std::byte* Register(const Step& step) {
-    return reinterpret_cast<std::byte*>(registers_.data()) + step.reg * program_.register_bytes;
-  }
-
-  void Round(const Step& step, std::byte* tile, int64_t n) {
-    if (step.round[isa_]) step.round[isa_]({tile, nullptr, nullptr, tile, n});
-  }
-
-  void Fill(const Step& step) {
-    std::byte* to = Register(step);
-    const bool constant = step.kind == Step::Kind::kConst;
-    pw::GenerateNumber(step.dtype, constant ? IsFloat(step.dtype) : program_.float_scalar[step.imm],
-                       constant ? step.imm : call_->params[step.imm], to, pw::kTile);
-    Round(step, to, pw::kTile);
-    pointers_[step.value] = to;
-  }
-
-  bool Part(int64_t begin, int64_t n) {
+  bool Part(pw::Execution& execution, int64_t begin, int64_t n) {
     std::byte* const target = call_->operand[0] + begin * SizeOf(program_.dtype);
     for (const Step& step : program_.steps) {
-      std::byte* to = step.uniform() ? nullptr : Register(step);
-      switch (step.kind) {
-        case Step::Kind::kConst:
-        case Step::Kind::kScalar: continue;
-        case Step::Kind::kLoad: {
-          const DType dtype = inputs_[step.imm];
-          const std::byte* from = call_->operand[1 + step.imm] + begin * SizeOf(dtype);
-          if (pw::IsHalf(dtype))
-            program_.widen[dtype == DType::kBF16][isa_]({from, nullptr, nullptr, to, n});
-          pointers_[step.value] = pw::IsHalf(dtype) ? to : from;
-          continue;
-        }
-        case Step::Kind::kIota: Iota(step, begin, n, to); break;
-        case Step::Kind::kCompute: {
-          if (program_.result_in_place && step.value == program_.result) to = target;
-          if (!step.fn[isa_]({pointers_[step.a], step.operands > 1 ? pointers_[step.b] : nullptr,
-                              step.operands > 2 ? pointers_[step.c] : nullptr, to, n}))
-            return false;
-        }
+      if (step.kind == Step::Kind::kLoad)
+        execution.SetTile(step, call_->operand[1 + step.imm] + begin * SizeOf(inputs_[step.imm]));
+      if (step.kind == Step::Kind::kIota) {
+        Iota(step, begin, n, execution.Register(step));
+        execution.SetTile(step, execution.Register(step));
       }
-      Round(step, to, n);
-      pointers_[step.value] = to;
+      if (step.computes() && !execution.Run(step, n, target)) return false;
     }
-    const std::byte* result = pointers_[program_.result];
-    if (pw::IsHalf(program_.dtype))
-      program_.narrow[isa_]({result, nullptr, nullptr, target, n});
-    else if (result != target)
-      std::memcpy(target, result, n * SizeOf(program_.dtype));
+    if (execution.result() != target)
+      std::memcpy(target, execution.result(), n * SizeOf(program_.dtype));
     return true;
   }
 
@@ -101,10 +69,8 @@ class Chain {
 
   const pw::Program program_;
   const std::vector<DType> inputs_;
-  std::vector<const std::byte*> pointers_;  // of each value's tile
-  std::vector<uint64_t> registers_;
+  std::vector<uint64_t> memory_;
   const ValueCall* call_ = nullptr;
-  int isa_ = 0;
 };
 
 }  // namespace

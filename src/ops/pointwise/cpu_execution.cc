@@ -1,0 +1,90 @@
+#include "ops/pointwise/cpu_execution.h"
+
+#include <cstring>
+
+#include "base/half.h"
+#include "ops/pointwise/cpu_generate.h"
+
+namespace liveshape::cpu::pw {
+namespace {
+
+size_t Aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+void RoundNumber(DType half, std::byte* number) {
+  float f;
+  std::memcpy(&f, number, sizeof(f));
+  f = half == DType::kF16 ? F32FromF16(F16FromF32(f)) : F32FromBF16(BF16FromF32(f));
+  std::memcpy(number, &f, sizeof(f));
+}
+
+}  // namespace
+
+size_t Execution::Bytes(const Program& program) {
+  return Aligned(program.values * sizeof(Operand)) +
+         Aligned(program.longest_chain * sizeof(ChainOp)) +
+         program.registers * program.register_bytes;
+}
+
+Execution::Execution(const Program& program, std::byte* memory)
+    : program_(program),
+      isa_(static_cast<int>(ActiveIsa())),
+      chain_(FindChain(ActiveIsa())),
+      operands_(reinterpret_cast<Operand*>(memory)),
+      ops_(reinterpret_cast<ChainOp*>(memory + Aligned(program.values * sizeof(Operand)))),
+      registers_(memory + Aligned(program.values * sizeof(Operand)) +
+                 Aligned(program.longest_chain * sizeof(ChainOp))) {}
+
+void Execution::SetNumber(const Step& step, bool is_float, int64_t bits) {
+  Operand& operand = operands_[step.value];
+  GenerateNumber(step.dtype, is_float, bits, operand.number, 1);
+  if (IsHalf(step.round)) RoundNumber(step.round, operand.number);
+  operand.data = operand.number;
+  operand.splat = true;
+  if (!step.whole) return;
+  std::byte* const tile = Register(step);
+  const size_t size = SizeOf(step.dtype);
+  for (int64_t i = 0; i < kTile; ++i) std::memcpy(tile + i * size, operand.number, size);
+  operand.data = tile;  // whose first element serves as the splat
+}
+
+std::byte* Execution::Target(uint32_t value, std::byte* output) {
+  std::byte* const to =
+      output && value == program_.result ? output : RegisterAt(program_.registers_of[value]);
+  operands_[value].data = to;
+  operands_[value].splat = false;
+  return to;
+}
+
+bool Execution::Run(const Step& step, int64_t n, std::byte* output) {
+  if (step.kind == Step::Kind::kChain) {
+    RunChain(step, n, output);
+    return true;
+  }
+  const std::byte* const a = operands_[step.a].data;
+  const std::byte* const b = step.operands > 1 ? operands_[step.b].data : nullptr;
+  const std::byte* const c = step.operands > 2 ? operands_[step.c].data : nullptr;
+  return step.fn[isa_]({a, b, c, Target(step.value, output), n});
+}
+
+void Execution::RunChain(const Step& step, int64_t n, std::byte* output) {
+  ChainOp* op = ops_;
+  for (const ChainStep& source : step.chain) {
+    if (source.stores()) {
+      *op++ = {source.code, kNoSplat, Target(source.a, output)};
+      continue;
+    }
+    *op = {source.code, kNoSplat};
+    if (source.operands > 0) {
+      op->a = operands_[source.a].data;
+      op->splat |= operands_[source.a].splat ? kSplatA : kNoSplat;
+    }
+    if (source.operands > 1) {
+      op->b = operands_[source.b].data;
+      op->splat |= operands_[source.b].splat ? kSplatB : kNoSplat;
+    }
+    ++op;
+  }
+  chain_(ops_, step.chain.size(), n);
+}
+
+}  // namespace liveshape::cpu::pw
