@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "base/half.h"
@@ -21,14 +22,21 @@ using ir::PwOp;
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
+void RunChain(Isa isa, std::span<ChainOp> ops, int64_t n) {
+  const ChainRunner chain = FindChain(isa);
+  for (ChainOp& op : ops) chain.link(op);
+  chain.run(ops.data(), n);
+}
+
 std::vector<float> Apply(PwOp op, Isa isa, const std::vector<float>& x) {
   std::vector<float> y(x.size());
   const TileFn fn = FindTile(op, DType::kF32, isa);
   if (!fn) {
-    const ChainOp ops[] = {{ChainCode::kLoad, kNoSplat, x.data()},
-                           {ChainCodeOf(op).value(), kNoSplat},
-                           {ChainCode::kStore, kNoSplat, y.data()}};
-    FindChain(isa)(ops, 3, x.size());
+    ChainOp ops[] = {{ChainCode::kLoad, kMemory, x.data()},
+                     {ChainCodeOf(op).value(), kMemory},
+                     {ChainCode::kStore, kMemory, y.data()},
+                     {ChainCode::kEnd}};
+    RunChain(isa, ops, x.size());
     return y;
   }
   for (size_t i = 0; i < x.size(); i += kTile) {
@@ -189,8 +197,9 @@ TEST(Math, Halves) {
     for (bool brain : {false, true}) {
       const DType half = brain ? DType::kBF16 : DType::kF16;
       const auto convert = [&](DType from, const void* x, DType to, void* y, int64_t n) {
-        const ChainOp ops[] = {{LoadCode(from), kNoSplat, x}, {StoreCode(to), kNoSplat, y}};
-        FindChain(isa)(ops, 2, n);
+        ChainOp ops[] = {
+            {LoadCode(from), kMemory, x}, {StoreCode(to), kMemory, y}, {ChainCode::kEnd}};
+        RunChain(isa, ops, n);
       };
       std::vector<uint16_t> bits(65536), back(65536);
       std::vector<float> wide(65536);

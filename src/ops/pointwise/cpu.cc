@@ -104,25 +104,47 @@ struct Gathered {
   bool splat = false;
 };
 
-// Elements [begin, begin + n) in row-major order: a pointer into the input where they lie dense, or are all one and
-// `may_splat`, else a copy in `to`.
-Gathered Gather(const Source& source, const Space& space, int64_t begin, int64_t n, bool may_splat,
-                std::byte* to) {
-  const size_t size = SizeOf(source.dtype);
-  if (source.flat) return {source.data + begin * size};
-  if (source.same && may_splat) return {source.data, true};
-  int64_t at[kMaxRank];
-  int64_t offset = 0, rest = begin;
-  for (int d = space.rank - 1; d >= 0; --d) {
-    at[d] = rest % space.dims[d];
-    rest /= space.dims[d];
-    offset += at[d] * source.strides[d];
+// Where a tile begins.
+struct Place {
+  int64_t begin;         // in row-major order
+  int64_t at[kMaxRank];  // index by dim
+
+  Place(const Space& space, int64_t first) { Seek(space, first); }
+  void Seek(const Space& space, int64_t first) {
+    begin = first;
+    for (int d = space.rank - 1; d >= 0; --d) {
+      at[d] = first % space.dims[d];
+      first /= space.dims[d];
+    }
   }
+  // Beyond n elements, which end in this row or with it: no division.
+  void Advance(const Space& space, int64_t n) {
+    begin += n;
+    if (space.rank == 0) return;
+    at[space.rank - 1] += n;
+    for (int d = space.rank - 1; d > 0 && at[d] == space.dims[d]; --d) {
+      at[d] = 0;
+      ++at[d - 1];
+    }
+  }
+};
+
+// The n elements from `place` on, in row-major order: a pointer into the input where they lie dense, or are all one and
+// `may_splat`, else a copy in `to`.
+Gathered Gather(const Source& source, const Space& space, const Place& place, int64_t n,
+                bool may_splat, std::byte* to) {
+  const size_t size = SizeOf(source.dtype);
+  if (source.flat) return {source.data + place.begin * size};
+  if (source.same && may_splat) return {source.data, true};
+  int64_t offset = 0;
+  for (int d = 0; d < space.rank; ++d) offset += place.at[d] * source.strides[d];
   const int last = space.rank - 1;
   const int64_t inner = space.inner(), stride = last < 0 ? 0 : source.strides[last];
-  int64_t column = last < 0 ? 0 : at[last];
+  int64_t column = last < 0 ? 0 : place.at[last];
   if (column + n <= inner && (stride == 1 || (stride == 0 && may_splat)))
     return {source.data + offset * size, stride == 0};
+  int64_t at[kMaxRank];
+  std::copy_n(place.at, space.rank, at);
   for (int64_t done = 0;;) {
     const int64_t run = std::min(n - done, inner - column);
     CopyRun(size, source.data + offset * size, stride, to + done * size, run);
@@ -158,12 +180,12 @@ class Runner {
     }
   }
 
-  bool Tile(int64_t begin, int64_t n) {
+  bool Tile(const Place& place, int64_t n) {
     const View& out = args_.out(0);
-    std::byte* const target = out.data + begin * SizeOf(out.dtype);
+    std::byte* const target = out.data + place.begin * SizeOf(out.dtype);
     for (const Step& step : program_.steps) {
-      if (step.kind == Step::Kind::kLoad) Load(step, begin, n);
-      if (step.kind == Step::Kind::kIota) Iota(step, begin, n);
+      if (step.kind == Step::Kind::kLoad) Load(step, place, n);
+      if (step.kind == Step::Kind::kIota) Iota(step, place.begin, n);
       if (step.computes() && !execution_.Run(step, n, stream_ ? nullptr : target)) return false;
     }
     const std::byte* const result = execution_.result();
@@ -177,9 +199,9 @@ class Runner {
   }
 
  private:
-  void Load(const Step& step, int64_t begin, int64_t n) {
+  void Load(const Step& step, const Place& place, int64_t n) {
     const Source& source = sources_[step.imm];
-    const Gathered found = Gather(source, space_, begin, n, !step.whole, execution_.Register(step));
+    const Gathered found = Gather(source, space_, place, n, !step.whole, execution_.Register(step));
     if (found.splat)
       execution_.SetSplat(step, found.data);
     else
@@ -230,17 +252,45 @@ int64_t MostOfATile(const Program& program, std::span<const Source> sources) {
 // Tiles of a space: within rows where rows are long, so that strides and broadcasts need no copy; else
 // straight through the rows.
 struct Tiling {
+  bool within_rows;
   int64_t per_row, length, row, count;
   Tiling(const Space& space, int64_t most) {
-    row = space.inner() >= most / 2 ? space.inner() : space.numel;
+    within_rows = space.inner() >= most / 2;
+    row = within_rows ? space.inner() : space.numel;
     per_row = (row + most - 1) / most;
-    length = std::min(most, ((row + per_row - 1) / per_row + 15) / 16 * 16);
+    length = std::min(most, ((row + per_row - 1) / per_row + 63) / 64 * 64);
     count = space.numel / row * per_row;
   }
-  int64_t begin(int64_t tile) const { return tile / per_row * row + tile % per_row * length; }
-  int64_t size(int64_t tile) const {
-    return std::clamp<int64_t>(row - tile % per_row * length, 0, length);
+};
+
+// Tiles [first, last), one after another.
+class TileWalk {
+ public:
+  TileWalk(const Tiling& tiling, const Space& space, int64_t first)
+      : tiling_(tiling),
+        space_(space),
+        column_(first % tiling.per_row),
+        place_(space, first / tiling.per_row * tiling.row +
+                          std::min(tiling.row, column_ * tiling.length)) {}
+  const Place& place() const { return place_; }
+  // 0: rounded up to 64, the lengths of earlier tiles have covered the row.
+  int64_t size() const {
+    return std::clamp<int64_t>(tiling_.row - column_ * tiling_.length, 0, tiling_.length);
   }
+  void Next() {
+    const int64_t n = size();
+    if (++column_ == tiling_.per_row) column_ = 0;
+    if (tiling_.within_rows)
+      place_.Advance(space_, n);
+    else
+      place_.Seek(space_, place_.begin + n);
+  }
+
+ private:
+  const Tiling& tiling_;
+  const Space& space_;
+  int64_t column_;  // of tiles
+  Place place_;
 };
 
 size_t SourceBytes(size_t inputs) { return (inputs * sizeof(Source) + 63) / 64 * 64; }
@@ -262,9 +312,10 @@ Status Run(const KernelArgs& args) {
   args.pool.ParallelFor(tiling.count, grain, [&](int64_t begin, int64_t end, int worker) {
     Runner runner(args, prepared, sources, space, stream,
                   workers + worker * pw::Execution::Bytes(program));
-    for (int64_t t = begin; t < end; ++t) {
-      const int64_t n = tiling.size(t);
-      if (n > 0 && !runner.Tile(tiling.begin(t), n)) divided_by_zero.store(true);
+    TileWalk walk(tiling, space, begin);
+    for (int64_t t = begin; t < end; ++t, walk.Next()) {
+      const int64_t n = walk.size();
+      if (n > 0 && !runner.Tile(walk.place(), n)) divided_by_zero.store(true);
     }
     if (large) FlushStreams();
   });

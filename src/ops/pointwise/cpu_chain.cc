@@ -47,6 +47,9 @@ HWY_INLINE V MinNumber(D, V v, V number) {
   return hn::IfThenElse(hn::Lt(number, v), number, v);
 #endif
 }
+// As torch.maximum and minimum: NaN if either is. What MaxNaN says, but gcc turns that into two compares more.
+HWY_INLINE V Max(D d, V a, V b) { return hn::IfThenElse(hn::IsNaN(b), b, MaxNumber(d, a, b)); }
+HWY_INLINE V Min(D d, V a, V b) { return hn::IfThenElse(hn::IsNaN(b), b, MinNumber(d, a, b)); }
 template <V (*kOp)(D, V, V)>
 HWY_INLINE V Exchange(D d, V a, V b) {
   return kOp(d, b, a);
@@ -111,182 +114,210 @@ HWY_INLINE void StoreF32(Bool, V v, D d, uint8_t* p) {
   hn::StoreU(hn::DemoteTo(d8, one), d8, p);
 }
 
-// kVectors vectors, whole, from element `at` on; or, for kVectors = 1, the first `left` lanes of one, padded, so that
-// a value never depends on where in a tile it lies.
-template <size_t kVectors>
-struct Block {
+// Ops are linked by their handlers: each ends with a jump to the next one's, the accumulator's vectors stay in the
+// registers that arguments are passed in (eight on x86 and Arm). A switch in a loop takes three times the branches.
+template <size_t>
+using Lane = V;
+
+template <class Each>
+struct Handlers;
+
+// Of whole vectors, several of them; or of one that may be partial and is padded then, so that a value never depends
+// on where in a tile it lies.
+template <size_t... k>
+struct Handlers<std::index_sequence<k...>> {
   static constexpr D d{};
-  using Each = std::make_index_sequence<kVectors>;
-  int64_t at;
-  size_t left;  // of all lanes of the block
-  V acc[kVectors];
+  static constexpr bool kWhole = sizeof...(k) > 1;
+  // Elements from `at` on, `left` of them; `local`: what was fetched.
+  using Fn = void (*)(const ChainOp* op, int64_t at, size_t left, float* local, Lane<k>... acc);
 
-  HWY_INLINE Block(int64_t begin, int64_t n) : at(begin), left(static_cast<size_t>(n)) {}
-
-  HWY_INLINE bool whole() const { return kVectors > 1 || left == hn::Lanes(d); }
+  static HWY_INLINE void Start(const ChainOp* op, int64_t at, size_t left, float* local) {
+    reinterpret_cast<Fn>(op->handler[kWhole])(op, at, left, local,
+                                              (static_cast<void>(k), hn::Zero(d))...);
+  }
+  static HWY_INLINE void Next(const ChainOp* op, int64_t at, size_t left, float* local,
+                              Lane<k>... acc) {
+    reinterpret_cast<Fn>(op[1].handler[kWhole])(op + 1, at, left, local, acc...);
+  }
+  static void End(const ChainOp*, int64_t, size_t, float*, Lane<k>...) {}
 
   template <class E>
-  HWY_INLINE V Read(const void* from, size_t k) const {
-    const auto* p = static_cast<const typename E::Type*>(from) + at;
-    if (whole()) return LoadF32(E{}, d, p + k * hn::Lanes(d));
+  static HWY_INLINE const typename E::Type* Here(const void* from, int64_t at) {
+    return static_cast<const typename E::Type*>(from) + at;
+  }
+  template <class E>
+  static HWY_INLINE V Read(const typename E::Type* p, size_t vector, size_t left) {
+    if (kWhole || left == hn::Lanes(d)) return LoadF32(E{}, d, p + vector * hn::Lanes(d));
     return LoadPartial(E{}, d, p, left);
   }
   template <class E>
-  HWY_INLINE V ReadSplat(const void* from) const {
+  static HWY_INLINE V ReadSplat(const void* from) {
     return hn::Set(d, E::One(*static_cast<const typename E::Type*>(from)));
   }
-
-  template <class E, size_t... k>
-  HWY_INLINE void LoadEach(const ChainOp& op, std::index_sequence<k...>) {
-    if (op.splat) {
-      const V s = ReadSplat<E>(op.a);
-      ((acc[k] = s), ...);
-    } else {
-      ((acc[k] = Read<E>(op.a, k)), ...);
-    }
-  }
   template <class E>
-  HWY_INLINE void Load(const ChainOp& op) {
-    LoadEach<E>(op, Each());
-  }
-
-  template <class E>
-  HWY_INLINE void Write(typename E::Type* p, size_t k) const {
-    if (whole())
-      StoreF32(E{}, acc[k], d, p + k * hn::Lanes(d));
+  static HWY_INLINE void Write(V v, typename E::Type* p, size_t vector, size_t left) {
+    if (kWhole || left == hn::Lanes(d))
+      StoreF32(E{}, v, d, p + vector * hn::Lanes(d));
     else
-      StorePartial(E{}, acc[k], d, p, left);
-  }
-  template <class E, size_t... k>
-  HWY_INLINE void StoreEach(const ChainOp& op, std::index_sequence<k...>) const {
-    auto* p = static_cast<typename E::Type*>(const_cast<void*>(op.a)) + at;
-    (Write<E>(p, k), ...);
-  }
-  template <class E>
-  HWY_INLINE void Store(const ChainOp& op) const {
-    StoreEach<E>(op, Each());
+      StorePartial(E{}, v, d, p, left);
   }
 
-  template <V (*kOp)(D, V), size_t... k>
-  HWY_INLINE void UnaryEach(std::index_sequence<k...>) {
-    ((acc[k] = kOp(d, acc[k])), ...);
+  template <class E>
+  static void Load(const ChainOp* op, int64_t at, size_t left, float* local, Lane<k>...) {
+    const auto* p = Here<E>(op->a, at);
+    Next(op, at, left, local, Read<E>(p, k, left)...);
+  }
+  template <class E>
+  static void LoadSplat(const ChainOp* op, int64_t at, size_t left, float* local, Lane<k>...) {
+    const V s = ReadSplat<E>(op->a);
+    Next(op, at, left, local, (static_cast<void>(k), s)...);
+  }
+  template <class E>
+  static void Fetch(const ChainOp* op, int64_t at, size_t left, float* local, Lane<k>... acc) {
+    const auto* p = Here<E>(op->a, at);
+    (hn::Store(Read<E>(p, k, left), d, local + k * hn::Lanes(d)), ...);
+    Next(op, at, left, local, acc...);
+  }
+  template <class E>
+  static void FetchSplat(const ChainOp* op, int64_t at, size_t left, float* local, Lane<k>... acc) {
+    const V s = ReadSplat<E>(op->a);
+    (hn::Store(s, d, local + k * hn::Lanes(d)), ...);
+    Next(op, at, left, local, acc...);
+  }
+  template <class E>
+  static void Store(const ChainOp* op, int64_t at, size_t left, float* local, Lane<k>... acc) {
+    auto* p = const_cast<typename E::Type*>(Here<E>(op->a, at));
+    (Write<E>(acc, p, k, left), ...);
+    Next(op, at, left, local, acc...);
   }
   template <V (*kOp)(D, V)>
-  HWY_INLINE void Unary() {
-    UnaryEach<kOp>(Each());
-  }
-
-  template <V (*kOp)(D, V, V), size_t... k>
-  HWY_INLINE void WithSplat(V s, std::index_sequence<k...>) {
-    ((acc[k] = kOp(d, acc[k], s)), ...);
-  }
-  template <V (*kOp)(D, V, V), size_t... k>
-  HWY_INLINE void WithEach(const ChainOp& op, std::index_sequence<k...>) {
-    ((acc[k] = kOp(d, acc[k], Read<F32>(op.a, k))), ...);
+  static void Unary(const ChainOp* op, int64_t at, size_t left, float* local, Lane<k>... acc) {
+    Next(op, at, left, local, kOp(d, acc)...);
   }
   template <V (*kOp)(D, V, V)>
-  HWY_INLINE void Binary(const ChainOp& op) {
-    if (op.splat)
-      WithSplat<kOp>(ReadSplat<F32>(op.a), Each());
-    else
-      WithEach<kOp>(op, Each());
+  static void WithMemory(const ChainOp* op, int64_t at, size_t left, float* local, Lane<k>... acc) {
+    const float* p = Here<F32>(op->a, at);
+    Next(op, at, left, local, kOp(d, acc, Read<F32>(p, k, left))...);
   }
-  static HWY_INLINE bool IsNumber(const void* splat) {
-    const float v = *static_cast<const float*>(splat);
-    return v == v;
+  template <V (*kOp)(D, V, V)>
+  static void WithLocal(const ChainOp* op, int64_t at, size_t left, float* local, Lane<k>... acc) {
+    Next(op, at, left, local, kOp(d, acc, hn::Load(d, local + k * hn::Lanes(d)))...);
   }
-  // max and min: of a splat that is a number by kNumber.
+  template <V (*kOp)(D, V, V)>
+  static void WithSplat(const ChainOp* op, int64_t at, size_t left, float* local, Lane<k>... acc) {
+    const V s = ReadSplat<F32>(op->a);
+    Next(op, at, left, local, kOp(d, acc, s)...);
+  }
+  template <bool kSplatA, bool kSplatB>
+  static void Select(const ChainOp* op, int64_t at, size_t left, float* local, Lane<k>... acc) {
+    const V a = kSplatA ? ReadSplat<F32>(op->a) : hn::Zero(d);
+    const V b = kSplatB ? ReadSplat<F32>(op->b) : hn::Zero(d);
+    const float *p = Here<F32>(op->a, at), *q = Here<F32>(op->b, at);
+    Next(op, at, left, local,
+         hn::IfThenElse(hn::MaskFromVec(acc), kSplatA ? a : Read<F32>(p, k, left),
+                        kSplatB ? b : Read<F32>(q, k, left))...);
+  }
+
+  template <class E>
+  static Fn Loading(const ChainOp& op) {
+    return op.form ? LoadSplat<E> : Load<E>;
+  }
+  template <class E>
+  static Fn Fetching(const ChainOp& op) {
+    return op.form ? FetchSplat<E> : Fetch<E>;
+  }
+  template <V (*kOp)(D, V, V)>
+  static Fn Binary(const ChainOp& op) {
+    if (op.form == pw::kLocalA) return WithLocal<kOp>;
+    return op.form ? WithSplat<kOp> : WithMemory<kOp>;
+  }
+  // max and min of a splat: NaN, or a number and then by kNumber.
   template <V (*kOp)(D, V, V), V (*kNumber)(D, V, V)>
-  HWY_INLINE void Extremum(const ChainOp& op) {
-    if (op.splat && IsNumber(op.a))
-      WithSplat<kNumber>(ReadSplat<F32>(op.a), Each());
-    else
-      Binary<kOp>(op);
+  static Fn Extremum(const ChainOp& op) {
+    if (op.form != pw::kSplatA) return Binary<kOp>(op);
+    const float v = *static_cast<const float*>(op.a);
+    return v == v ? WithSplat<kNumber> : LoadSplat<F32>;
   }
-
-  template <bool kSplatA, bool kSplatB, size_t... k>
-  HWY_INLINE void SelectEach(const ChainOp& op, std::index_sequence<k...>) {
-    const V a = kSplatA ? ReadSplat<F32>(op.a) : hn::Zero(d);
-    const V b = kSplatB ? ReadSplat<F32>(op.b) : hn::Zero(d);
-    ((acc[k] = hn::IfThenElse(hn::MaskFromVec(acc[k]), kSplatA ? a : Read<F32>(op.a, k),
-                              kSplatB ? b : Read<F32>(op.b, k))),
-     ...);
-  }
-  HWY_INLINE void Select(const ChainOp& op) {
-    switch (op.splat) {
-      case pw::kNoSplat: return SelectEach<false, false>(op, Each());
-      case pw::kSplatA: return SelectEach<true, false>(op, Each());
-      case pw::kSplatB: return SelectEach<false, true>(op, Each());
-      default: return SelectEach<true, true>(op, Each());
+  static Fn Selecting(const ChainOp& op) {
+    switch (op.form) {
+      case pw::kMemory: return Select<false, false>;
+      case pw::kSplatA: return Select<true, false>;
+      case pw::kSplatB: return Select<false, true>;
+      default: return Select<true, true>;
     }
   }
 
-  HWY_INLINE void Run(const ChainOp* ops, size_t count) {
-    for (const ChainOp* op = ops; op != ops + count; ++op) {
-      switch (op->code) {
-        case ChainCode::kLoad: Load<F32>(*op); break;
-        case ChainCode::kLoadF16: Load<F16>(*op); break;
-        case ChainCode::kLoadBF16: Load<BF16>(*op); break;
-        case ChainCode::kLoadBool: Load<Bool>(*op); break;
-        case ChainCode::kStore: Store<F32>(*op); break;
-        case ChainCode::kStoreF16: Store<F16>(*op); break;
-        case ChainCode::kStoreBF16: Store<BF16>(*op); break;
-        case ChainCode::kStoreBool: Store<Bool>(*op); break;
-        case ChainCode::kRoundF16: Unary<RoundTo<F16>>(); break;
-        case ChainCode::kRoundBF16: Unary<RoundTo<BF16>>(); break;
-        case ChainCode::kFromMask: Unary<FromMask>(); break;
-        case ChainCode::kNeg: Unary<Neg>(); break;
-        case ChainCode::kAbs: Unary<Abs>(); break;
-        case ChainCode::kSign: Unary<Sign>(); break;
-        case ChainCode::kSquare: Unary<Square>(); break;
-        case ChainCode::kCube: Unary<Cube>(); break;
-        case ChainCode::kInverseSquare: Unary<InverseSquare>(); break;
-        case ChainCode::kSqrt: Unary<Sqrt>(); break;
-        case ChainCode::kRsqrt: Unary<Rsqrt>(); break;
-        case ChainCode::kReciprocal: Unary<Reciprocal>(); break;
-        case ChainCode::kRelu: Unary<Relu>(); break;
-        case ChainCode::kFloor: Unary<Floor>(); break;
-        case ChainCode::kCeil: Unary<Ceil>(); break;
-        case ChainCode::kTrunc: Unary<Trunc>(); break;
-        case ChainCode::kRound: Unary<Round>(); break;
-        case ChainCode::kIsNan: Unary<IsNan>(); break;
-        case ChainCode::kIsInf: Unary<IsInf>(); break;
-        case ChainCode::kAdd: Binary<Add>(*op); break;
-        case ChainCode::kSub: Binary<Sub>(*op); break;
-        case ChainCode::kMul: Binary<Mul>(*op); break;
-        case ChainCode::kDiv: Binary<Div>(*op); break;
-        case ChainCode::kTruncDiv: Binary<TruncDiv>(*op); break;
-        case ChainCode::kMin: Extremum<MinNaN<D>, MinNumber>(*op); break;
-        case ChainCode::kMax: Extremum<MaxNaN<D>, MaxNumber>(*op); break;
-        case ChainCode::kEq: Binary<Eq>(*op); break;
-        case ChainCode::kNe: Binary<Ne>(*op); break;
-        case ChainCode::kLt: Binary<Lt>(*op); break;
-        case ChainCode::kLe: Binary<Le>(*op); break;
-        case ChainCode::kGt: Binary<Gt>(*op); break;
-        case ChainCode::kGe: Binary<Ge>(*op); break;
-        case ChainCode::kSubFrom: Binary<Exchange<Sub>>(*op); break;
-        case ChainCode::kDivInto: Binary<Exchange<Div>>(*op); break;
-        case ChainCode::kTruncDivInto: Binary<Exchange<TruncDiv>>(*op); break;
-        case ChainCode::kMinOf: Extremum<Exchange<MinNaN<D>>, MinNumber>(*op); break;
-        case ChainCode::kMaxOf: Extremum<Exchange<MaxNaN<D>>, MaxNumber>(*op); break;
-        case ChainCode::kSelect: Select(*op); break;
-      }
+  static Fn Find(const ChainOp& op) {
+    switch (op.code) {
+      case ChainCode::kLoad: return Loading<F32>(op);
+      case ChainCode::kLoadF16: return Loading<F16>(op);
+      case ChainCode::kLoadBF16: return Loading<BF16>(op);
+      case ChainCode::kLoadBool: return Loading<Bool>(op);
+      case ChainCode::kFetchF16: return Fetching<F16>(op);
+      case ChainCode::kFetchBF16: return Fetching<BF16>(op);
+      case ChainCode::kStore: return Store<F32>;
+      case ChainCode::kStoreF16: return Store<F16>;
+      case ChainCode::kStoreBF16: return Store<BF16>;
+      case ChainCode::kStoreBool: return Store<Bool>;
+      case ChainCode::kRoundF16: return Unary<RoundTo<F16>>;
+      case ChainCode::kRoundBF16: return Unary<RoundTo<BF16>>;
+      case ChainCode::kFromMask: return Unary<FromMask>;
+      case ChainCode::kNeg: return Unary<Neg>;
+      case ChainCode::kAbs: return Unary<Abs>;
+      case ChainCode::kSign: return Unary<Sign>;
+      case ChainCode::kSquare: return Unary<Square>;
+      case ChainCode::kCube: return Unary<Cube>;
+      case ChainCode::kInverseSquare: return Unary<InverseSquare>;
+      case ChainCode::kSqrt: return Unary<Sqrt>;
+      case ChainCode::kRsqrt: return Unary<Rsqrt>;
+      case ChainCode::kReciprocal: return Unary<Reciprocal>;
+      case ChainCode::kRelu: return Unary<Relu>;
+      case ChainCode::kFloor: return Unary<Floor>;
+      case ChainCode::kCeil: return Unary<Ceil>;
+      case ChainCode::kTrunc: return Unary<Trunc>;
+      case ChainCode::kRound: return Unary<Round>;
+      case ChainCode::kIsNan: return Unary<IsNan>;
+      case ChainCode::kIsInf: return Unary<IsInf>;
+      case ChainCode::kAdd: return Binary<Add>(op);
+      case ChainCode::kSub: return Binary<Sub>(op);
+      case ChainCode::kMul: return Binary<Mul>(op);
+      case ChainCode::kDiv: return Binary<Div>(op);
+      case ChainCode::kTruncDiv: return Binary<TruncDiv>(op);
+      case ChainCode::kMin: return Extremum<Min, MinNumber>(op);
+      case ChainCode::kMax: return Extremum<Max, MaxNumber>(op);
+      case ChainCode::kEq: return Binary<Eq>(op);
+      case ChainCode::kNe: return Binary<Ne>(op);
+      case ChainCode::kLt: return Binary<Lt>(op);
+      case ChainCode::kLe: return Binary<Le>(op);
+      case ChainCode::kGt: return Binary<Gt>(op);
+      case ChainCode::kGe: return Binary<Ge>(op);
+      case ChainCode::kSubFrom: return Binary<Exchange<Sub>>(op);
+      case ChainCode::kDivInto: return Binary<Exchange<Div>>(op);
+      case ChainCode::kTruncDivInto: return Binary<Exchange<TruncDiv>>(op);
+      case ChainCode::kMinOf: return Extremum<Exchange<Min>, MinNumber>(op);
+      case ChainCode::kMaxOf: return Extremum<Exchange<Max>, MaxNumber>(op);
+      case ChainCode::kSelect: return Selecting(op);
+      case ChainCode::kEnd: break;
     }
+    return End;
   }
 };
 
-// Half of the 16 registers that AVX2 has; what dispatching an op costs is shared by as many vectors.
-constexpr size_t kBlockVectors = 8;
+constexpr size_t kVectors = 8;
+using Whole = Handlers<std::make_index_sequence<kVectors>>;
+using Partial = Handlers<std::make_index_sequence<1>>;
 
-void RunChain(const ChainOp* ops, size_t count, int64_t n) {
-  const int64_t lanes = hn::Lanes(D()), whole = lanes * kBlockVectors;
+void LinkChain(ChainOp& op) {
+  op.handler[0] = reinterpret_cast<ChainOp::Handler>(Partial::Find(op));
+  op.handler[1] = reinterpret_cast<ChainOp::Handler>(Whole::Find(op));
+}
+
+void RunChain(const ChainOp* ops, int64_t n) {
+  const int64_t lanes = hn::Lanes(D()), block = lanes * kVectors;
+  HWY_ALIGN float local[kVectors * HWY_MAX_BYTES / sizeof(float)];
   int64_t at = 0;
-  for (; at + whole <= n; at += whole) {
-    Block<kBlockVectors>(at, whole).Run(ops, count);
-  }
-  for (; at < n; at += lanes) {
-    Block<1>(at, lanes < n - at ? lanes : n - at).Run(ops, count);
-  }
+  for (; at + block <= n; at += block) Whole::Start(ops, at, block, local);
+  for (; at < n; at += lanes) Partial::Start(ops, at, lanes < n - at ? lanes : n - at, local);
 }
 
 }  // namespace
@@ -296,6 +327,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace liveshape::cpu {
 namespace {
+LS_SIMD_TABLE(LinkChain);
 LS_SIMD_TABLE(RunChain);
 }  // namespace
 
@@ -303,7 +335,15 @@ namespace pw {
 
 using ir::PwOp;
 
-ChainFn FindChain(Isa isa) { return RunChainPerIsa[static_cast<int>(isa)]; }
+ChainRunner FindChain(Isa isa) {
+  const int i = static_cast<int>(isa);
+  return {LinkChainPerIsa[i], RunChainPerIsa[i]};
+}
+
+bool IsExtremum(ChainCode code) {
+  return code == ChainCode::kMin || code == ChainCode::kMax || code == ChainCode::kMinOf ||
+         code == ChainCode::kMaxOf;
+}
 
 std::optional<ChainCode> ChainCodeOf(PwOp op) {
   switch (op) {
@@ -374,6 +414,10 @@ ChainCode StoreCode(DType memory) {
     case DType::kBool: return ChainCode::kStoreBool;
     default: return ChainCode::kStore;
   }
+}
+
+ChainCode FetchCode(DType half) {
+  return half == DType::kF16 ? ChainCode::kFetchF16 : ChainCode::kFetchBF16;
 }
 
 }  // namespace pw

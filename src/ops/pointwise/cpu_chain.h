@@ -3,11 +3,14 @@
 // arithmetic.
 //
 //   // out = max(x * 2, y)
-//   const ChainOp ops[] = {{ChainCode::kLoad, kNoSplat, x},
-//                          {ChainCode::kMul, kSplatA, &two},   // one element for all
-//                          {ChainCode::kMax, kNoSplat, y},
-//                          {ChainCode::kStore, kNoSplat, out}};
-//   FindChain(isa)(ops, 4, n);
+//   ChainOp ops[] = {{ChainCode::kLoad, kMemory, x},
+//                    {ChainCode::kMul, kSplatA, &two},   // one element for all
+//                    {ChainCode::kMax, kMemory, y},
+//                    {ChainCode::kStore, kMemory, out},
+//                    {ChainCode::kEnd}};
+//   const ChainRunner chain = FindChain(isa);
+//   for (ChainOp& op : ops) chain.link(op);   // once, pointers may change afterwards
+//   chain.run(ops, n);
 //
 // There is one accumulator. A comparison leaves a mask in it, which kSelect, kFromMask and kStoreBool read.
 #pragma once
@@ -27,6 +30,8 @@ enum class ChainCode : uint8_t {
   kLoadF16,
   kLoadBF16,
   kLoadBool,
+  kFetchF16,  // from a, for the next op to read as an operand: kLocalA there
+  kFetchBF16,
   kStore,  // to a
   kStoreF16,
   kStoreBF16,
@@ -71,28 +76,40 @@ enum class ChainCode : uint8_t {
   kMinOf,
   kMaxOf,
   kSelect,  // accumulator ? a : b
+  kEnd,
 };
 
-enum Splat : uint8_t { kNoSplat = 0, kSplatA = 1, kSplatB = 2 };
+// Bits: where an operand is. Else n elements in memory.
+enum Form : uint8_t { kMemory = 0, kSplatA = 1, kSplatB = 2, kLocalA = 4 };
 
 struct ChainOp {
+  using Handler = void (*)();
   ChainCode code;
-  uint8_t splat;  // Splat bits: the operand is one element
+  uint8_t form =
+      kMemory;  // kSplat: one element. kLocalA, of ops with one operand: what was fetched
   const void* a = nullptr;
   const void* b = nullptr;
+  Handler handler[2] = {};  // what link found
 };
 
-// Over n elements. Within a block an op sees what earlier ops stored; a store may go to memory that this or an
-// earlier op of the chain reads, if elements are no larger there.
-using ChainFn = void (*)(const ChainOp* ops, size_t count, int64_t n);
-ChainFn FindChain(Isa isa);  // null where this build lacks the ISA
+struct ChainRunner {
+  // To be done again if the code or the form changes, or the number that is the splat of a kMin or kMax.
+  void (*link)(ChainOp& op);
+  // Over n elements; the last op is kEnd. Within a block an op sees what earlier ops stored; a store may go to memory
+  // that this or an earlier op of the chain reads, if elements are no larger there.
+  void (*run)(const ChainOp* ops, int64_t n);
+};
+ChainRunner FindChain(Isa isa);  // nulls where this build lacks the ISA
 
 // Of f32 operands (for where: of any 4 bytes); nullopt where there is none.
 std::optional<ChainCode> ChainCodeOf(ir::PwOp op);
 // The code that gives the same with its operands exchanged.
 std::optional<ChainCode> Exchanged(ChainCode code);
+// Which handler serves it depends on the splat's value.
+bool IsExtremum(ChainCode code);
 // Between memory and the accumulator.
 ChainCode LoadCode(DType memory);
 ChainCode StoreCode(DType memory);
+ChainCode FetchCode(DType half);
 
 }  // namespace liveshape::cpu::pw

@@ -20,8 +20,7 @@ void RoundNumber(DType half, std::byte* number) {
 }  // namespace
 
 size_t Execution::Bytes(const Program& program) {
-  return Aligned(program.values * sizeof(Operand)) +
-         Aligned(program.longest_chain * sizeof(ChainOp)) +
+  return Aligned(program.values * sizeof(Operand)) + Aligned(program.chain_ops * sizeof(ChainOp)) +
          program.registers * program.register_bytes;
 }
 
@@ -32,7 +31,15 @@ Execution::Execution(const Program& program, std::byte* memory)
       operands_(reinterpret_cast<Operand*>(memory)),
       ops_(reinterpret_cast<ChainOp*>(memory + Aligned(program.values * sizeof(Operand)))),
       registers_(memory + Aligned(program.values * sizeof(Operand)) +
-                 Aligned(program.longest_chain * sizeof(ChainOp))) {}
+                 Aligned(program.chain_ops * sizeof(ChainOp))) {
+  for (const Step& step : program.steps) {
+    if (step.kind != Step::Kind::kChain) continue;
+    ChainOp* op = ops_ + step.first_op;
+    for (const ChainStep& source : step.chain) *op++ = {source.code, source.form};
+    *op = {ChainCode::kEnd};
+    for (; op >= ops_ + step.first_op; --op) chain_.link(*op);
+  }
+}
 
 void Execution::SetNumber(const Step& step, bool is_float, int64_t bits) {
   Operand& operand = operands_[step.value];
@@ -67,24 +74,28 @@ bool Execution::Run(const Step& step, int64_t n, std::byte* output) {
 }
 
 void Execution::RunChain(const Step& step, int64_t n, std::byte* output) {
-  ChainOp* op = ops_;
+  ChainOp* op = ops_ + step.first_op;
   for (const ChainStep& source : step.chain) {
+    uint8_t form = source.form;
     if (source.stores()) {
-      *op++ = {source.code, kNoSplat, Target(source.a, output)};
-      continue;
+      op->a = Target(source.a, output);
+    } else {
+      if (source.operands > 0) {
+        op->a = operands_[source.a].data;
+        if (operands_[source.a].splat) form |= kSplatA;
+      }
+      if (source.operands > 1) {
+        op->b = operands_[source.b].data;
+        if (operands_[source.b].splat) form |= kSplatB;
+      }
     }
-    *op = {source.code, kNoSplat};
-    if (source.operands > 0) {
-      op->a = operands_[source.a].data;
-      op->splat |= operands_[source.a].splat ? kSplatA : kNoSplat;
-    }
-    if (source.operands > 1) {
-      op->b = operands_[source.b].data;
-      op->splat |= operands_[source.b].splat ? kSplatB : kNoSplat;
+    if (form != op->form || (form == kSplatA && IsExtremum(op->code))) {
+      op->form = form;
+      chain_.link(*op);
     }
     ++op;
   }
-  chain_(ops_, step.chain.size(), n);
+  chain_.run(ops_ + step.first_op, n);
 }
 
 }  // namespace liveshape::cpu::pw

@@ -52,9 +52,9 @@ class Execution {
 
   const Program& program_;
   const int isa_;
-  const ChainFn chain_;
+  const ChainRunner chain_;
   Operand* const operands_;  // by value
-  ChainOp* const ops_;
+  ChainOp* const ops_;       // of all chains, linked when they first run
   std::byte* const registers_;
 };
 

@@ -45,6 +45,7 @@ class Compiler {
     program_.values = nodes_.size();
     for (sym::Expr e : source_.scalars) program_.float_scalar.push_back(e.is_float_valued());
     uses_.resize(nodes_.size());
+    reader_.resize(nodes_.size());
     rounded_.resize(nodes_.size());
     seen_.resize(nodes_.size());
     ++uses_[program_.result];
@@ -214,6 +215,7 @@ class Compiler {
     const uint32_t reads[3] = {step.a, step.b, step.c};
     for (int k = 0; k < step.operands; ++k) {
       ++uses_[reads[k]];
+      reader_[reads[k]] = value;
       // torch multiplies and divides halves by a number that stays f32; to other instructions, and as a result, it is
       // rounded to the half.
       if (node.op != PwOp::kMul && !(node.op == PwOp::kDiv && k == 1)) rounded_[reads[k]] = true;
@@ -251,6 +253,7 @@ class Compiler {
   }
 
   void EmitChain(std::vector<uint32_t>& values) {
+    std::erase_if(values, [&](uint32_t value) { return Fetched(value); });
     if (values.empty()) return;
     Step step{.kind = Step::Kind::kChain, .dtype = DType::kF32, .value = values.back()};
     std::vector<ChainStep>& chain = step.chain;
@@ -260,21 +263,39 @@ class Compiler {
       const Node& node = nodes_[value];
       const Step& op = node.step;
       if (held != op.a) chain.push_back({LoadCode(nodes_[op.a].step.dtype), op.a, 0, 1});
-      if (node.by == Node::By::kOp) chain.push_back({node.code, op.b, op.c, op.operands - 1});
+      const bool fetches = op.operands == 2 && Fetched(op.b);
+      if (fetches) {
+        const uint32_t halves = nodes_[op.b].step.a;
+        chain.push_back({FetchCode(nodes_[halves].step.dtype), halves, 0, 1});
+        chain.push_back({node.code, 0, 0, 0, kLocalA});
+      } else if (node.by == Node::By::kOp) {
+        chain.push_back({node.code, op.b, op.c, op.operands - 1});
+      }
       held = value;
       const bool passed_on =
           uses_[value] == 1 && i + 1 < values.size() && nodes_[values[i + 1]].step.a == value;
       if (!passed_on) chain.push_back({StoreCode(op.dtype), value, 0, 1});
     }
-    program_.longest_chain = std::max(program_.longest_chain, chain.size());
+    step.first_op = program_.chain_ops;
+    program_.chain_ops += chain.size() + 1;
     program_.steps.push_back(std::move(step));
     values.clear();
+  }
+
+  // Widened from halves only to be the second operand of one op: it need not be stored.
+  bool Fetched(uint32_t value) const {
+    const Node& node = nodes_[value];
+    if (node.by != Node::By::kMove || !IsHalf(nodes_[node.step.a].step.dtype)) return false;
+    if (uses_[value] != 1 || value == program_.result) return false;
+    const Node& reader = nodes_[reader_[value]];
+    return reader.by == Node::By::kOp && reader.step.operands == 2 && reader.step.b == value;
   }
 
   const ir::PointwiseProgram& source_;
   std::vector<uint32_t> alias_;  // the value that holds instruction i's result
   std::vector<Node> nodes_;      // by value
   std::vector<int> uses_;
+  std::vector<uint32_t> reader_;  // the last of them
   std::vector<bool> rounded_, seen_;
   std::vector<uint32_t> order_;
   Program program_;

@@ -17,7 +17,8 @@ inline constexpr int kNoRegister = -1;
 struct ChainStep {
   ChainCode code;
   uint32_t a = 0, b = 0;  // for a store, a is the value that is stored
-  int operands = 0;
+  int operands = 0;       // that are values
+  uint8_t form = kMemory;
   bool stores() const { return code >= ChainCode::kStore && code <= ChainCode::kStoreBool; }
 };
 
@@ -43,6 +44,7 @@ struct Step {
   DType round = DType::kF32;  // of a number: the half that it is rounded to, else f32
   TileFn fn[kIsaCount] = {};
   std::vector<ChainStep> chain = {};
+  size_t first_op = 0;  // where the chain's ops lie among those of the program
   // The same in every tile.
   bool uniform() const { return kind == Kind::kConst || kind == Kind::kScalar; }
   bool computes() const { return kind == Kind::kCompute || kind == Kind::kChain; }
@@ -56,7 +58,7 @@ struct Program {
   bool result_in_place = false;
   bool direct = false;  // from inputs to the output without a register, where inputs are dense
   std::vector<int> registers_of;  // by value: where it lies if it is computed, else kNoRegister
-  size_t longest_chain = 0;
+  size_t chain_ops = 0;           // with a kEnd for each chain
   size_t values = 0;
   int registers = 0;
   size_t register_bytes = 0;       // of one register
