@@ -363,6 +363,87 @@ TEST(Pointwise, PowSpecialCases) {
   EXPECT_TRUE(std::isnan(out.Get(0)));  // torch: sqrt
 }
 
+// A program fused is the same, to the bit, as its instructions one by one on whole tensors: whatever stays in registers,
+// is stored between, is one number for a row, or is a half.
+TEST(Pointwise, FusedIsAsOneByOne) {
+  const PwOp unary[] = {PwOp::kNeg,  PwOp::kAbs,        PwOp::kSign,  PwOp::kSquare, PwOp::kSqrt,
+                        PwOp::kRelu, PwOp::kReciprocal, PwOp::kFloor, PwOp::kRound,  PwOp::kExp};
+  const PwOp binary[] = {PwOp::kAdd, PwOp::kSub, PwOp::kMul,      PwOp::kDiv,
+                         PwOp::kMin, PwOp::kMax, PwOp::kTruncDiv, PwOp::kPow};
+  const PwOp test[] = {PwOp::kEq, PwOp::kNe, PwOp::kLt, PwOp::kLe, PwOp::kGt, PwOp::kGe};
+  std::mt19937 random(7);
+  const auto pick = [&](auto&& from) { return from[random() % std::size(from)]; };
+  for (int round = 0; round < 120; ++round) {
+    const DType types[] = {DType::kF32, DType::kF16, DType::kBF16};
+    const DType t = types[round % 3];
+    const std::vector<int64_t> shapes[] = {{3, 700}, {5, 77}, {2, 1300}, {1, 1}, {40, 9}};
+    const std::vector<int64_t> dims = pick(shapes);
+    std::vector<Tensor> inputs = {Tensor(t, dims), Tensor(t, dims, {}, 1, 0b10),
+                                  Tensor(t, dims, {}, 1, 0b01), Tensor(t, dims, {}, 1, 0b11),
+                                  Tensor(t, dims, {1, 0})};
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      inputs[i].Fill(static_cast<uint32_t>(10 * round + i));
+      inputs[i].Set(inputs[i].numel() / 2, round % 4 ? 0.0 : kNaN);
+    }
+    PointwiseProgram program;
+    std::vector<uint32_t> numbers, bools;
+    const auto add = [&](PwInstr instr) {
+      (instr.dtype == DType::kBool ? bools : numbers)
+          .push_back(static_cast<uint32_t>(program.code.size()));
+      program.code.push_back(instr);
+    };
+    for (int64_t i = 0; i < 5; ++i) add(Load(i, t));
+    add(Const(round % 5 ? 0.75 : kNaN, t));
+    add({.op = PwOp::kIota, .dtype = t, .imm = round % 2});
+    const int length = 1 + static_cast<int>(random() % 14);
+    for (int i = 0; i < length; ++i) {
+      switch (random() % 5) {
+        case 0: add(Op(pick(unary), pick(numbers), 0, 0, t)); break;
+        case 1: add(Op(pick(test), pick(numbers), pick(numbers), 0, DType::kBool)); break;
+        case 2:
+          if (!bools.empty()) add(Op(PwOp::kWhere, pick(bools), pick(numbers), pick(numbers), t));
+          break;
+        default: add(Op(pick(binary), numbers.back(), pick(numbers), 0, t));
+      }
+    }
+    // Each instruction alone, of what the earlier ones gave.
+    std::vector<Tensor> values;
+    for (const PwInstr& instr : program.code) {
+      Tensor value(instr.dtype, dims);
+      PointwiseProgram one;
+      std::vector<Tensor*> reads;
+      PwInstr alone = instr;
+      const uint32_t operands[3] = {instr.a, instr.b, instr.c};
+      uint32_t* const renamed[3] = {&alone.a, &alone.b, &alone.c};
+      for (int k = 0; k < ir::OperandCount(instr.op); ++k) {
+        // Halves are multiplied and divided by numbers that stay f32, so a number stays one.
+        const PwInstr& maker = program.code[operands[k]];
+        *renamed[k] = static_cast<uint32_t>(one.code.size());
+        if (maker.op == PwOp::kConst) {
+          one.code.push_back(maker);
+          continue;
+        }
+        one.code.push_back(Load(static_cast<int64_t>(reads.size()), maker.dtype));
+        reads.push_back(&values[operands[k]]);
+      }
+      if (instr.op == PwOp::kLoad) {
+        alone.imm = 0;
+        reads.push_back(&inputs[instr.imm]);
+      }
+      one.code.push_back(alone);
+      ASSERT_TRUE(RunKernel(kPointwiseKernel, Attrs(one), reads, value, PoolOf(1)).ok());
+      values.push_back(std::move(value));
+    }
+    std::vector<Tensor*> all;
+    for (Tensor& input : inputs) all.push_back(&input);
+    const DType result = program.code.back().dtype;
+    Tensor fused(result, dims);
+    ASSERT_TRUE(RunKernel(kPointwiseKernel, Attrs(program), all, fused, PoolOf(2)).ok());
+    for (int64_t i = 0; i < fused.numel(); ++i)
+      ASSERT_TRUE(Close(fused.Get(i), values.back().Get(i), 0)) << "round " << round << " at " << i;
+  }
+}
+
 TEST(Pointwise, RegistersAreReused) {
   PointwiseProgram chain{{Load(0)}, {}};
   for (uint32_t i = 0; i < 40; ++i) chain.code.push_back(Op(PwOp::kAbs, i));
