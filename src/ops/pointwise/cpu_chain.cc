@@ -318,6 +318,11 @@ void RunChain(const ChainOp* ops, int64_t n) {
   int64_t at = 0;
   for (; at + block <= n; at += block) Whole::Start(ops, at, block, local);
   for (; at < n; at += lanes) Partial::Start(ops, at, lanes < n - at ? lanes : n - at, local);
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  // gcc adds it at the end of functions that it sees use wide registers, which these jumps hide: pow, of libm and built
+  // for SSE, took four times as long after a chain.
+  _mm256_zeroupper();
+#endif
 }
 
 }  // namespace
