@@ -87,8 +87,13 @@ TEST(Pointwise, LargeResultsAreStreamed) {
 TEST(Pointwise, AnyStrides) {
   const PointwiseProgram program{
       {Load(0), Load(1), Load(2), Op(PwOp::kSub, 0, 1), Op(PwOp::kMul, 3, 2)}, {}};
-  for (std::vector<int64_t> dims :
-       {std::vector<int64_t>{3, 5, 7}, {2, 1, 600}, {4, 33, 1030}, {0, 5, 2}, {2, 3, 1}}) {
+  for (std::vector<int64_t> dims : {std::vector<int64_t>{3, 5, 7},
+                                    {2, 1, 600},
+                                    {4, 33, 1030},
+                                    {3, 130, 37},
+                                    {2, 7, 200},
+                                    {0, 5, 2},
+                                    {2, 3, 1}}) {
     Tensor a(DType::kF32, dims, {2, 0, 1}), b(DType::kF32, dims, {0, 1, 2}, 3),
         c(DType::kF32, dims, {}, 1, 0b101);
     a.Fill(1), b.Fill(2), c.Fill(3);

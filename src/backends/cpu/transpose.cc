@@ -13,32 +13,50 @@ namespace liveshape::cpu::HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
+void Columns(const uint32_t* from, int64_t stride, uint32_t* to, int64_t pitch, int64_t begin,
+             int64_t end) {
+  for (int64_t c = begin; c < end; ++c)
+    for (int64_t r = 0; r < 4; ++r) to[r * pitch + c] = from[r + c * stride];
+}
+
 #if HWY_TARGET == HWY_SCALAR
+void TransposeStrip(const uint32_t* from, int64_t stride, uint32_t* to, int64_t pitch,
+                    int64_t columns) {
+  Columns(from, stride, to, pitch, 0, columns);
+}
+
 void Transpose(const uint32_t* from, int64_t stride, uint32_t* to, int64_t pitch) {
   for (int64_t r = 0; r < kTransposeBlock; ++r)
     for (int64_t c = 0; c < kTransposeBlock; ++c) to[r * pitch + c] = from[r + c * stride];
 }
 #else
-// Sixteen squares of 4 x 4 in vectors of 128 bits, which every target but the scalar one has.
-void Transpose(const uint32_t* from, int64_t stride, uint32_t* to, int64_t pitch) {
+// Squares of 4 x 4 in vectors of 128 bits, which every target but the scalar one has.
+HWY_INLINE void Square(const uint32_t* x, int64_t stride, uint32_t* y, int64_t pitch) {
   const hn::FixedTag<uint32_t, 4> d;
   const hn::FixedTag<uint64_t, 2> d64;
-  for (int64_t r = 0; r < kTransposeBlock; r += 4) {
-    for (int64_t c = 0; c < kTransposeBlock; c += 4) {
-      const uint32_t* const x = from + r + c * stride;
-      const auto x0 = hn::LoadU(d, x), x1 = hn::LoadU(d, x + stride);
-      const auto x2 = hn::LoadU(d, x + 2 * stride), x3 = hn::LoadU(d, x + 3 * stride);
-      const auto lower01 = hn::BitCast(d64, hn::InterleaveLower(d, x0, x1));
-      const auto lower23 = hn::BitCast(d64, hn::InterleaveLower(d, x2, x3));
-      const auto upper01 = hn::BitCast(d64, hn::InterleaveUpper(d, x0, x1));
-      const auto upper23 = hn::BitCast(d64, hn::InterleaveUpper(d, x2, x3));
-      uint32_t* const y = to + r * pitch + c;
-      hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, lower01, lower23)), d, y);
-      hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, lower01, lower23)), d, y + pitch);
-      hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, upper01, upper23)), d, y + 2 * pitch);
-      hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, upper01, upper23)), d, y + 3 * pitch);
-    }
-  }
+  const auto x0 = hn::LoadU(d, x), x1 = hn::LoadU(d, x + stride);
+  const auto x2 = hn::LoadU(d, x + 2 * stride), x3 = hn::LoadU(d, x + 3 * stride);
+  const auto lower01 = hn::BitCast(d64, hn::InterleaveLower(d, x0, x1));
+  const auto lower23 = hn::BitCast(d64, hn::InterleaveLower(d, x2, x3));
+  const auto upper01 = hn::BitCast(d64, hn::InterleaveUpper(d, x0, x1));
+  const auto upper23 = hn::BitCast(d64, hn::InterleaveUpper(d, x2, x3));
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, lower01, lower23)), d, y);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, lower01, lower23)), d, y + pitch);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, upper01, upper23)), d, y + 2 * pitch);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, upper01, upper23)), d, y + 3 * pitch);
+}
+
+void TransposeStrip(const uint32_t* from, int64_t stride, uint32_t* to, int64_t pitch,
+                    int64_t columns) {
+  int64_t c = 0;
+  for (; c + 4 <= columns; c += 4) Square(from + c * stride, stride, to + c, pitch);
+  Columns(from, stride, to, pitch, c, columns);
+}
+
+void Transpose(const uint32_t* from, int64_t stride, uint32_t* to, int64_t pitch) {
+  for (int64_t r = 0; r < kTransposeBlock; r += 4)
+    for (int64_t c = 0; c < kTransposeBlock; c += 4)
+      Square(from + r + c * stride, stride, to + r * pitch + c, pitch);
 }
 #endif
 
@@ -50,9 +68,11 @@ HWY_AFTER_NAMESPACE();
 namespace liveshape::cpu {
 namespace {
 LS_SIMD_TABLE(Transpose);
+LS_SIMD_TABLE(TransposeStrip);
 }  // namespace
 
 TransposeFn FindTranspose() { return LS_SIMD(Transpose); }
+TransposeStripFn FindTransposeStrip() { return LS_SIMD(TransposeStrip); }
 
 }  // namespace liveshape::cpu
 #endif

@@ -11,4 +11,9 @@ inline constexpr int64_t kTransposeBlock = 16;  // 64 bytes: a cache line of eit
 using TransposeFn = void (*)(const uint32_t* from, int64_t stride, uint32_t* to, int64_t pitch);
 TransposeFn FindTranspose();  // for the active ISA
 
+// As many columns as wanted of four rows: to[r * pitch + c] = from[r + c * stride] for r < 4, c < columns.
+using TransposeStripFn = void (*)(const uint32_t* from, int64_t stride, uint32_t* to, int64_t pitch,
+                                  int64_t columns);
+TransposeStripFn FindTransposeStrip();
+
 }  // namespace liveshape::cpu

@@ -8,6 +8,7 @@
 
 #include "backends/cpu/kernel.h"
 #include "backends/cpu/stream.h"
+#include "backends/cpu/transpose.h"
 #include "base/observe.h"
 #include "ops/ops.h"
 #include "ops/pointwise/cpu_execution.h"
@@ -29,15 +30,6 @@ struct PointwisePrepared : Prepared {
   size_t first_scalar = 0;  // where the program's scalars begin in KernelArgs::params
 };
 
-// An input over the collapsed dims.
-struct Source {
-  bool flat;  // dense in the output's order
-  bool same;  // one element for all
-  DType dtype;
-  const std::byte* data;
-  int64_t strides[kMaxRank];  // in elements
-};
-
 // The output's dims with extents of 1 dropped and neighbours merged where every input allows it.
 struct Space {
   int rank = 0;
@@ -45,6 +37,21 @@ struct Space {
   int64_t numel = 1;
   int64_t inner() const { return rank == 0 ? 1 : dims[rank - 1]; }
 };
+
+// An input over the collapsed dims.
+struct Source {
+  bool flat;  // dense in the output's order
+  bool same;  // one element for all
+  DType dtype;
+  const std::byte* data;
+  int64_t strides[kMaxRank];  // in elements
+  // Of 4 bytes, and dense across the rows: kStrip of them are turned over at once.
+  bool transposed(const Space& space) const {
+    return space.rank > 1 && strides[space.rank - 1] > 1 && strides[space.rank - 2] == 1 &&
+           SizeOf(dtype) == sizeof(uint32_t);
+  }
+};
+constexpr int64_t kStrip = 4;
 
 Space Collapse(const View& out, std::span<const View> inputs, Source* sources) {
   Space space;
@@ -145,17 +152,28 @@ Gathered Gather(const Source& source, const Space& space, const Place& place, in
     return {source.data + offset * size, stride == 0};
   int64_t at[kMaxRank];
   std::copy_n(place.at, space.rank, at);
+  const bool transposed = source.transposed(space);
+  const TransposeStripFn transpose = transposed ? FindTransposeStrip() : nullptr;
   for (int64_t done = 0;;) {
-    const int64_t run = std::min(n - done, inner - column);
-    CopyRun(size, source.data + offset * size, stride, to + done * size, run);
+    const std::byte* const from = source.data + offset * size;
+    int64_t rows = 1, run = std::min(n - done, inner - column);
+    if (transposed && column == 0 && n - done >= kStrip * inner &&
+        space.dims[last - 1] - at[last - 1] >= kStrip) {
+      rows = kStrip, run = kStrip * inner;
+      transpose(reinterpret_cast<const uint32_t*>(from), stride,
+                reinterpret_cast<uint32_t*>(to + done * size), inner, inner);
+    } else {
+      CopyRun(size, from, stride, to + done * size, run);
+    }
     if ((done += run) == n) return {to};
     offset -= column * stride;
     column = 0;
     for (int d = last - 1; d >= 0; --d) {
-      offset += source.strides[d];
-      if (++at[d] < space.dims[d]) break;
+      offset += rows * source.strides[d];
+      if ((at[d] += rows) < space.dims[d]) break;
       offset -= at[d] * source.strides[d];
       at[d] = 0;
+      rows = 1;
     }
   }
 }
@@ -254,11 +272,14 @@ int64_t MostOfATile(const Program& program, std::span<const Source> sources) {
 struct Tiling {
   bool within_rows;
   int64_t per_row, length, row, count;
-  Tiling(const Space& space, int64_t most) {
+  Tiling(const Space& space, bool transposed, int64_t most) {
     within_rows = space.inner() >= most / 2;
     row = within_rows ? space.inner() : space.numel;
+    const int64_t strip = kStrip * space.inner();
+    const bool strips = transposed && !within_rows && strip <= most;
+    if (strips) most = most / strip * strip;
     per_row = (row + most - 1) / most;
-    length = std::min(most, ((row + per_row - 1) / per_row + 63) / 64 * 64);
+    length = strips ? most : std::min(most, ((row + per_row - 1) / per_row + 63) / 64 * 64);
     count = space.numel / row * per_row;
   }
 };
@@ -304,8 +325,11 @@ Status Run(const KernelArgs& args) {
   const Space space = Collapse(args.out(0), args.inputs, sources);
   const bool large = args.out(0).numel() * SizeOf(program.dtype) >= kStreamBytes;
   const StreamFn stream = large ? FindStream() : nullptr;
-  const int64_t most = large ? kStreamTile : MostOfATile(program, {sources, args.inputs.size()});
-  const Tiling tiling(space, most);
+  const std::span<const Source> inputs(sources, args.inputs.size());
+  const bool transposed = std::any_of(inputs.begin(), inputs.end(),
+                                      [&](const Source& s) { return s.transposed(space); });
+  const int64_t most = large && !transposed ? kStreamTile : MostOfATile(program, inputs);
+  const Tiling tiling(space, transposed, most);
   // About 10 us of work a claim: an addition in cache takes some 0.1 ns an element.
   const int64_t grain = std::max<int64_t>(1, 64 * kTile / most / program.weight);
   std::atomic<bool> divided_by_zero{false};
