@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #undef HWY_TARGET_INCLUDE
@@ -47,9 +48,13 @@ HWY_INLINE V MinNumber(D, V v, V number) {
   return hn::IfThenElse(hn::Lt(number, v), number, v);
 #endif
 }
-// As torch.maximum and minimum: NaN if either is. What MaxNaN says, but gcc turns that into two compares more.
-HWY_INLINE V Max(D d, V a, V b) { return hn::IfThenElse(hn::IsNaN(b), b, MaxNumber(d, a, b)); }
-HWY_INLINE V Min(D d, V a, V b) { return hn::IfThenElse(hn::IsNaN(b), b, MinNumber(d, a, b)); }
+// As torch.maximum and minimum: NaN if either is, as all bits set if b is, which is cheaper than a choice.
+HWY_INLINE V Max(D d, V a, V b) {
+  return hn::Or(MaxNumber(d, a, b), hn::VecFromMask(d, hn::IsNaN(b)));
+}
+HWY_INLINE V Min(D d, V a, V b) {
+  return hn::Or(MinNumber(d, a, b), hn::VecFromMask(d, hn::IsNaN(b)));
+}
 template <V (*kOp)(D, V, V)>
 HWY_INLINE V Exchange(D d, V a, V b) {
   return kOp(d, b, a);
@@ -113,6 +118,22 @@ HWY_INLINE void StoreF32(Bool, V v, D d, uint8_t* p) {
   const auto one = hn::And(hn::BitCast(di, v), hn::Set(di, 1));
   hn::StoreU(hn::DemoteTo(d8, one), d8, p);
 }
+
+#if HWY_TARGET == HWY_AVX2
+// Two vectors of numbers at once: a third fewer instructions than StoreF32 twice, which looks for NaN in each.
+HWY_INLINE void StoreNumbers(BF16, V v0, V v1, D d, uint16_t* p) {
+  const hn::RebindToUnsigned<D> du;
+  const hn::RebindToSigned<D> di;
+  const hn::Repartition<int16_t, D> d16;
+  const auto one = hn::Set(du, 1), half = hn::Set(du, 0x7fff);
+  const auto b0 = hn::BitCast(du, v0), b1 = hn::BitCast(du, v1);
+  const auto r0 = hn::Add(hn::Add(b0, half), hn::And(hn::ShiftRight<16>(b0), one));
+  const auto r1 = hn::Add(hn::Add(b1, half), hn::And(hn::ShiftRight<16>(b1), one));
+  const auto packed = hn::ReorderDemote2To(d16, hn::ShiftRight<16>(hn::BitCast(di, r0)),
+                                           hn::ShiftRight<16>(hn::BitCast(di, r1)));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permute4x64_epi64(packed.raw, 0xd8));
+}
+#endif
 
 // Ops are linked by their handlers: each ends with a jump to the next one's, the accumulator's vectors stay in the
 // registers that arguments are passed in (eight on x86 and Arm). A switch in a loop takes three times the branches.
@@ -184,11 +205,31 @@ struct Handlers<std::index_sequence<k...>> {
     (hn::Store(s, d, local + k * hn::Lanes(d)), ...);
     Next(op, at, left, local, acc...);
   }
-  template <class E>
+#if HWY_TARGET == HWY_AVX2
+  template <class E, size_t... pair>
+  static HWY_INLINE void StorePairs(typename E::Type* p, std::index_sequence<pair...>,
+                                    Lane<k>... acc) {
+    const V all[] = {acc...};
+    (StoreNumbers(E{}, all[2 * pair], all[2 * pair + 1], d, p + 2 * pair * hn::Lanes(d)), ...);
+  }
+#endif
+  // kLast: the end follows, and the accumulator need not be kept for it.
+  template <class E, bool kLast>
   static void Store(const ChainOp* op, int64_t at, size_t left, float* local, Lane<k>... acc) {
-    auto* p = const_cast<typename E::Type*>(Here<E>(op->a, at));
+    WriteAll<E>(const_cast<typename E::Type*>(Here<E>(op->a, at)), left, acc...);
+    if constexpr (!kLast) Next(op, at, left, local, acc...);
+  }
+  template <class E>
+  static HWY_INLINE void WriteAll(typename E::Type* p, size_t left, Lane<k>... acc) {
+#if HWY_TARGET == HWY_AVX2
+    if constexpr (kWhole && std::is_same_v<E, BF16>) {
+      V nan = hn::Zero(d);
+      ((nan = hn::Or(nan, hn::VecFromMask(d, hn::IsNaN(acc)))), ...);
+      if (HWY_LIKELY(hn::AllFalse(d, hn::MaskFromVec(nan))))
+        return StorePairs<E>(p, std::make_index_sequence<sizeof...(k) / 2>(), acc...);
+    }
+#endif
     (Write<E>(acc, p, k, left), ...);
-    Next(op, at, left, local, acc...);
   }
   template <V (*kOp)(D, V)>
   static void Unary(const ChainOp* op, int64_t at, size_t left, float* local, Lane<k>... acc) {
@@ -226,6 +267,10 @@ struct Handlers<std::index_sequence<k...>> {
   static Fn Fetching(const ChainOp& op) {
     return op.form ? FetchSplat<E> : Fetch<E>;
   }
+  template <class E>
+  static Fn Storing(const ChainOp& op) {
+    return (&op)[1].code == ChainCode::kEnd ? Store<E, true> : Store<E, false>;
+  }
   template <V (*kOp)(D, V, V)>
   static Fn Binary(const ChainOp& op) {
     if (op.form == pw::kLocalA) return WithLocal<kOp>;
@@ -255,10 +300,10 @@ struct Handlers<std::index_sequence<k...>> {
       case ChainCode::kLoadBool: return Loading<Bool>(op);
       case ChainCode::kFetchF16: return Fetching<F16>(op);
       case ChainCode::kFetchBF16: return Fetching<BF16>(op);
-      case ChainCode::kStore: return Store<F32>;
-      case ChainCode::kStoreF16: return Store<F16>;
-      case ChainCode::kStoreBF16: return Store<BF16>;
-      case ChainCode::kStoreBool: return Store<Bool>;
+      case ChainCode::kStore: return Storing<F32>(op);
+      case ChainCode::kStoreF16: return Storing<F16>(op);
+      case ChainCode::kStoreBF16: return Storing<BF16>(op);
+      case ChainCode::kStoreBool: return Storing<Bool>(op);
       case ChainCode::kRoundF16: return Unary<RoundTo<F16>>;
       case ChainCode::kRoundBF16: return Unary<RoundTo<BF16>>;
       case ChainCode::kFromMask: return Unary<FromMask>;

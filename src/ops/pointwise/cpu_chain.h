@@ -93,7 +93,8 @@ struct ChainOp {
 };
 
 struct ChainRunner {
-  // To be done again if the code or the form changes, or the number that is the splat of a kMin or kMax.
+  // `op` lies in its chain, the next one's code is known. To be done again if its form changes, or the number that is
+  // the splat of a kMin or kMax.
   void (*link)(ChainOp& op);
   // Over n elements; the last op is kEnd. Within a block an op sees what earlier ops stored; a store may go to memory
   // that this or an earlier op of the chain reads, if elements are no larger there.
