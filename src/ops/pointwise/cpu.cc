@@ -40,15 +40,15 @@ struct Space {
 
 // An input over the collapsed dims.
 struct Source {
-  bool flat;  // dense in the output's order
-  bool same;  // one element for all
-  DType dtype;
+  bool flat;    // dense in the output's order
+  bool same;    // one element for all
+  size_t size;  // of an element
   const std::byte* data;
   int64_t strides[kMaxRank];  // in elements
   // Of 4 bytes, and dense across the rows: kStrip of them are turned over at once.
   bool transposed(const Space& space) const {
     return space.rank > 1 && strides[space.rank - 1] > 1 && strides[space.rank - 2] == 1 &&
-           SizeOf(dtype) == sizeof(uint32_t);
+           size == sizeof(uint32_t);
   }
 };
 constexpr int64_t kStrip = 4;
@@ -56,7 +56,7 @@ constexpr int64_t kStrip = 4;
 Space Collapse(const View& out, std::span<const View> inputs, Source* sources) {
   Space space;
   for (size_t s = 0; s < inputs.size(); ++s) {
-    sources[s].dtype = inputs[s].dtype;
+    sources[s].size = SizeOf(inputs[s].dtype);
     sources[s].data = inputs[s].data;
   }
   for (int d = 0; d < out.rank; ++d) {
@@ -140,7 +140,7 @@ struct Place {
 // `may_splat`, else a copy in `to`.
 Gathered Gather(const Source& source, const Space& space, const Place& place, int64_t n,
                 bool may_splat, std::byte* to) {
-  const size_t size = SizeOf(source.dtype);
+  const size_t size = source.size;
   if (source.flat) return {source.data + place.begin * size};
   if (source.same && may_splat) return {source.data, true};
   int64_t offset = 0;
@@ -188,6 +188,8 @@ class Runner {
         sources_(sources),
         space_(space),
         stream_(stream),
+        out_(args.out(0).data),
+        size_(SizeOf(program_.dtype)),
         execution_(prepared.program, memory) {
     for (const Step& step : program_.steps) {
       if (step.kind == Step::Kind::kConst)
@@ -199,15 +201,14 @@ class Runner {
   }
 
   bool Tile(const Place& place, int64_t n) {
-    const View& out = args_.out(0);
-    std::byte* const target = out.data + place.begin * SizeOf(out.dtype);
+    std::byte* const target = out_ + place.begin * size_;
     for (const Step& step : program_.steps) {
       if (step.kind == Step::Kind::kLoad) Load(step, place, n);
       if (step.kind == Step::Kind::kIota) Iota(step, place.begin, n);
       if (step.computes() && !execution_.Run(step, n, stream_ ? nullptr : target)) return false;
     }
     const std::byte* const result = execution_.result();
-    const size_t bytes = n * SizeOf(program_.dtype);
+    const size_t bytes = n * size_;
     if (stream_) {
       stream_(result, target, bytes);
     } else if (result != target) {
@@ -253,6 +254,8 @@ class Runner {
   const Source* sources_;
   const Space& space_;
   const StreamFn stream_;  // null: the result is left in the caches
+  std::byte* const out_;
+  const size_t size_;  // of an element of the output
   pw::Execution execution_;
 };
 

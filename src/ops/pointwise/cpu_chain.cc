@@ -152,9 +152,10 @@ struct Handlers<std::index_sequence<k...>> {
   // Elements from `at` on, `left` of them; `local`: what was fetched.
   using Fn = void (*)(const ChainOp* op, int64_t at, size_t left, float* local, Lane<k>... acc);
 
+  using FirstFn = void (*)(const ChainOp* op, int64_t at, size_t left, float* local);
+
   static HWY_INLINE void Start(const ChainOp* op, int64_t at, size_t left, float* local) {
-    reinterpret_cast<Fn>(op->handler[kWhole])(op, at, left, local,
-                                              (static_cast<void>(k), hn::Zero(d))...);
+    reinterpret_cast<FirstFn>(op->handler[kWhole])(op, at, left, local);
   }
   static HWY_INLINE void Next(const ChainOp* op, int64_t at, size_t left, float* local,
                               Lane<k>... acc) {
@@ -183,15 +184,24 @@ struct Handlers<std::index_sequence<k...>> {
       StorePartial(E{}, v, d, p, left);
   }
 
+  // A load that comes first is called without an accumulator, of which gcc would clear every vector.
   template <class E>
-  static void Load(const ChainOp* op, int64_t at, size_t left, float* local, Lane<k>...) {
+  static void First(const ChainOp* op, int64_t at, size_t left, float* local) {
     const auto* p = Here<E>(op->a, at);
     Next(op, at, left, local, Read<E>(p, k, left)...);
   }
   template <class E>
-  static void LoadSplat(const ChainOp* op, int64_t at, size_t left, float* local, Lane<k>...) {
+  static void FirstSplat(const ChainOp* op, int64_t at, size_t left, float* local) {
     const V s = ReadSplat<E>(op->a);
     Next(op, at, left, local, (static_cast<void>(k), s)...);
+  }
+  template <class E>
+  static void Load(const ChainOp* op, int64_t at, size_t left, float* local, Lane<k>...) {
+    First<E>(op, at, left, local);
+  }
+  template <class E>
+  static void LoadSplat(const ChainOp* op, int64_t at, size_t left, float* local, Lane<k>...) {
+    FirstSplat<E>(op, at, left, local);
   }
   template <class E>
   static void Fetch(const ChainOp* op, int64_t at, size_t left, float* local, Lane<k>... acc) {
@@ -292,6 +302,19 @@ struct Handlers<std::index_sequence<k...>> {
     }
   }
 
+  template <class E>
+  static FirstFn LoadingFirst(const ChainOp& op) {
+    return op.form ? FirstSplat<E> : First<E>;
+  }
+  static FirstFn FindFirst(const ChainOp& op) {
+    switch (op.code) {
+      case ChainCode::kLoadF16: return LoadingFirst<F16>(op);
+      case ChainCode::kLoadBF16: return LoadingFirst<BF16>(op);
+      case ChainCode::kLoadBool: return LoadingFirst<Bool>(op);
+      default: return LoadingFirst<F32>(op);
+    }
+  }
+
   static Fn Find(const ChainOp& op) {
     switch (op.code) {
       case ChainCode::kLoad: return Loading<F32>(op);
@@ -352,9 +375,15 @@ constexpr size_t kVectors = 8;
 using Whole = Handlers<std::make_index_sequence<kVectors>>;
 using Partial = Handlers<std::make_index_sequence<1>>;
 
-void LinkChain(ChainOp& op) {
-  op.handler[0] = reinterpret_cast<ChainOp::Handler>(Partial::Find(op));
-  op.handler[1] = reinterpret_cast<ChainOp::Handler>(Whole::Find(op));
+template <class Each>
+ChainOp::Handler HandlerOf(const ChainOp* ops, size_t i) {
+  if (i == 0) return reinterpret_cast<ChainOp::Handler>(Each::FindFirst(ops[i]));
+  return reinterpret_cast<ChainOp::Handler>(Each::Find(ops[i]));
+}
+
+void LinkChain(ChainOp* ops, size_t i) {
+  ops[i].handler[0] = HandlerOf<Partial>(ops, i);
+  ops[i].handler[1] = HandlerOf<Whole>(ops, i);
 }
 
 void RunChain(const ChainOp* ops, int64_t n) {

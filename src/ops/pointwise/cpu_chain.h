@@ -9,7 +9,7 @@
 //                    {ChainCode::kStore, kMemory, out},
 //                    {ChainCode::kEnd}};
 //   const ChainRunner chain = FindChain(isa);
-//   for (ChainOp& op : ops) chain.link(op);   // once, pointers may change afterwards
+//   for (size_t i = 0; i < 5; ++i) chain.link(ops, i);   // once, pointers may change afterwards
 //   chain.run(ops, n);
 //
 // There is one accumulator. A comparison leaves a mask in it, which kSelect, kFromMask and kStoreBool read.
@@ -93,9 +93,9 @@ struct ChainOp {
 };
 
 struct ChainRunner {
-  // `op` lies in its chain, the next one's code is known. To be done again if its form changes, or the number that is
-  // the splat of a kMin or kMax.
-  void (*link)(ChainOp& op);
+  // Of ops[i]; all codes are known, the first is a load. To be done again if the form changes, or the number that is the
+  // splat of a kMin or kMax.
+  void (*link)(ChainOp* ops, size_t i);
   // Over n elements; the last op is kEnd. Within a block an op sees what earlier ops stored; a store may go to memory
   // that this or an earlier op of the chain reads, if elements are no larger there.
   void (*run)(const ChainOp* ops, int64_t n);

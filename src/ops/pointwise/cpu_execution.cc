@@ -37,7 +37,7 @@ Execution::Execution(const Program& program, std::byte* memory)
     ChainOp* op = ops_ + step.first_op;
     for (const ChainStep& source : step.chain) *op++ = {source.code, source.form};
     *op = {ChainCode::kEnd};
-    for (; op >= ops_ + step.first_op; --op) chain_.link(*op);
+    for (size_t i = 0; i <= step.chain.size(); ++i) chain_.link(ops_ + step.first_op, i);
   }
 }
 
@@ -74,8 +74,10 @@ bool Execution::Run(const Step& step, int64_t n, std::byte* output) {
 }
 
 void Execution::RunChain(const Step& step, int64_t n, std::byte* output) {
-  ChainOp* op = ops_ + step.first_op;
-  for (const ChainStep& source : step.chain) {
+  ChainOp* const ops = ops_ + step.first_op;
+  for (size_t i = 0; i < step.chain.size(); ++i) {
+    const ChainStep& source = step.chain[i];
+    ChainOp* const op = ops + i;
     uint8_t form = source.form;
     if (source.stores()) {
       op->a = Target(source.a, output);
@@ -91,11 +93,10 @@ void Execution::RunChain(const Step& step, int64_t n, std::byte* output) {
     }
     if (form != op->form || (form == kSplatA && IsExtremum(op->code))) {
       op->form = form;
-      chain_.link(*op);
+      chain_.link(ops, i);
     }
-    ++op;
   }
-  chain_.run(ops_ + step.first_op, n);
+  chain_.run(ops, n);
 }
 
 }  // namespace liveshape::cpu::pw
