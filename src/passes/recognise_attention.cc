@@ -98,7 +98,7 @@ class Recogniser {
     if (weights.instr != Term::kWhole) return false;
     const ValueId rows = SkipTransparent(weights.value, a);
     const Node* softmax = m_.Producer(rows, ops::kSoftmax);
-    if (softmax == nullptr ||
+    if (softmax == nullptr || softmax->IntOr("log", 0) != 0 ||
         softmax->Int("dim") + 1 != static_cast<int64_t>(m_.DimsOf(rows).size()))
       return false;
     Enclose(rows, a);

@@ -24,6 +24,7 @@ CASES = [
     "casts_raw",
     "softmax_last_raw",
     "softmax_first",
+    "log_softmax_raw",
     "rms_norm",
     "rms_plus_x",
     "layer_norm_raw",

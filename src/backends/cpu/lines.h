@@ -12,9 +12,10 @@
 namespace liveshape::cpu {
 
 struct Lines {
-  Lines(const View& x, const View& y, int dim) {
+  // `columns`: another dim to leave out, where the caller takes many lines side by side.
+  Lines(const View& x, const View& y, int dim, int columns = -1) {
     for (int d = 0; d < x.rank; ++d) {
-      if (d == dim) continue;
+      if (d == dim || d == columns) continue;
       dims[rank] = x.dims[d];
       in[rank] = x.strides[d];
       out[rank++] = y.strides[d];

@@ -34,16 +34,21 @@ int64_t Along(const std::vector<int64_t>& dims, size_t dim, int64_t flat, int64_
   return flat + (k - at) * inner;
 }
 
-TEST(Softmax, EveryDimAndLayout) {
+void SoftmaxOfEveryDimAndLayout(bool log) {
   for (DType t : kFloats) {
-    for (std::vector<int64_t> dims :
-         {std::vector<int64_t>{3, 5, 67}, {2, 4100, 1}, {1, 1, 9}, {2, 0, 3}, {64, 2, 20}}) {
+    for (std::vector<int64_t> dims : {std::vector<int64_t>{3, 5, 67},
+                                      {2, 4100, 1},
+                                      {1, 1, 9},
+                                      {2, 0, 3},
+                                      {64, 2, 20},
+                                      {1, 300, 13}}) {
       for (size_t dim = 0; dim < 3; ++dim) {
         for (std::vector<int> order : {std::vector<int>{0, 1, 2}, {2, 0, 1}}) {
           Tensor x(t, dims, order);
           x.Fill(7, -20, 20);
           const ir::Attrs attrs = {{"dim", static_cast<int64_t>(dim)},
-                                   {"all_masked", std::string("nan")}};
+                                   {"all_masked", std::string("nan")},
+                                   {"log", int64_t{log}}};
           ForEachIsa(kSoftmaxKernel, attrs, {&x}, Tensor(t, dims), [&](const Tensor& y) {
             for (int64_t i = 0; i < y.numel(); i += 1 + y.numel() / 40) {
               double sum = 0, max = -kInf;
@@ -51,8 +56,9 @@ TEST(Softmax, EveryDimAndLayout) {
                 max = std::max(max, x.Get(Along(dims, dim, i, k)));
               for (int64_t k = 0; k < dims[dim]; ++k)
                 sum += std::exp(x.Get(Along(dims, dim, i, k)) - max);
-              ASSERT_TRUE(Close(y.Get(i), std::exp(x.Get(i) - max) / sum, Tolerance(t)))
-                  << Name(t) << i;
+              const double shifted = x.Get(i) - max;
+              const double expected = log ? shifted - std::log(sum) : std::exp(shifted) / sum;
+              ASSERT_TRUE(Close(y.Get(i), expected, Tolerance(t))) << Name(t) << i;
             }
           });
         }
@@ -60,27 +66,39 @@ TEST(Softmax, EveryDimAndLayout) {
     }
   }
 }
+TEST(Softmax, EveryDimAndLayout) { SoftmaxOfEveryDimAndLayout(false); }
+TEST(Softmax, LogarithmOfEveryDimAndLayout) { SoftmaxOfEveryDimAndLayout(true); }
 
-TEST(Softmax, OddLengthsAndMaskedRows) {
+// Six lines of n: plain; only -inf; one key left; a NaN; a +inf; -inf and NaN. Along the last dim, and side by side.
+TEST(Softmax, OddLengthsAndMaskedLines) {
   for (int64_t n = 1; n <= 67; ++n) {
-    for (const char* masked : {"nan", "zero"}) {
-      // Rows: plain; only -inf; one key left; a NaN; a +inf; -inf and NaN.
-      Tensor x(DType::kF32, {6, n});
+    for (bool columns : {false, true}) {
+      const std::vector<int64_t> dims = {columns ? n : 6, columns ? 6 : n};
+      const auto at = [&](int64_t line, int64_t k) {
+        return columns ? k * 6 + line : line * n + k;
+      };
+      Tensor x(DType::kF32, dims);
       x.Fill(static_cast<uint32_t>(n));
       for (int64_t k = 0; k < n; ++k)
-        x.Set(n + k, -kInf), x.Set(2 * n + k, k ? -kInf : 3), x.Set(5 * n + k, -kInf);
-      x.Set(3 * n + n / 2, kNaN), x.Set(4 * n + n - 1, kInf), x.Set(5 * n + n - 1, kNaN);
-      const ir::Attrs attrs = {{"dim", int64_t{1}}, {"all_masked", std::string(masked)}};
-      ForEachIsa(kSoftmaxKernel, attrs, {&x}, Tensor(DType::kF32, {6, n}), [&](const Tensor& y) {
-        double sum = 0;
-        for (int64_t k = 0; k < n; ++k) {
-          sum += y.Get(k);
-          ASSERT_TRUE(Close(y.Get(n + k), masked[0] == 'z' ? 0 : kNaN, 0)) << n;
-          ASSERT_EQ(y.Get(2 * n + k), k ? 0 : 1);
-          for (int row : {3, 4, 5}) ASSERT_TRUE(std::isnan(y.Get(row * n + k))) << row << " " << n;
-        }
-        ASSERT_NEAR(sum, 1, 1e-6);
-      });
+        x.Set(at(1, k), -kInf), x.Set(at(2, k), k ? -kInf : 3), x.Set(at(5, k), -kInf);
+      x.Set(at(3, n / 2), kNaN), x.Set(at(4, n - 1), kInf), x.Set(at(5, n - 1), kNaN);
+      for (const char* masked : {"nan", "zero", "log"}) {
+        const bool log = masked[0] == 'l';
+        const ir::Attrs attrs = {{"dim", int64_t{!columns}},
+                                 {"all_masked", std::string(log ? "nan" : masked)},
+                                 {"log", int64_t{log}}};
+        ForEachIsa(kSoftmaxKernel, attrs, {&x}, Tensor(DType::kF32, dims), [&](const Tensor& y) {
+          double sum = 0;
+          for (int64_t k = 0; k < n; ++k) {
+            sum += log ? std::exp(y.Get(at(0, k))) : y.Get(at(0, k));
+            ASSERT_TRUE(Close(y.Get(at(1, k)), masked[0] == 'z' ? 0 : kNaN, 0)) << n;
+            ASSERT_EQ(y.Get(at(2, k)), log ? (k ? -kInf : 0) : (k ? 0 : 1));
+            for (int line : {3, 4, 5})
+              ASSERT_TRUE(std::isnan(y.Get(at(line, k)))) << line << " " << n;
+          }
+          ASSERT_NEAR(sum, 1, 2e-6);
+        });
+      }
     }
   }
 }

@@ -5,6 +5,13 @@ from liveshape.testing import RAW_AND_DECOMPOSED, Case, f32, over, variants
 from torch import nn
 
 
+class LogSoftmax(nn.Module):
+    """Along the last dim and along another, whose lines lie side by side."""
+
+    def forward(self, x):
+        return x.log_softmax(-1), x.log_softmax(0)
+
+
 class Softmax(nn.Module):
     def __init__(self, dim):
         super().__init__()
@@ -37,6 +44,16 @@ CASES = [
         {"R": (1, 16), "C": (0, 100)},
         over(R=[16, 1], C=[100, 33, 1, 0]),
         covers="X3",
+    ),
+    *variants(
+        Case(
+            "log_softmax",
+            LogSoftmax,
+            X,
+            {"R": (1, 16), "C": (1, 100)},
+            over(R=[16, 1], C=[100, 33, 1]),
+        ),
+        decompose=RAW_AND_DECOMPOSED,
     ),
     Case("softmax_extreme", lambda: Softmax(-1), X, DIMS, over(R=[7], C=[100, 8, 1]), extreme),
 ]

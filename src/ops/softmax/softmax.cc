@@ -12,10 +12,14 @@ Types Infer(const InferContext& c) {
   LS_RETURN_IF_ERROR(NeedAxis(c, "dim", c.in(0).dims.size()).status());
   LS_ASSIGN_OR_RETURN(std::string masked, NeedAttr<std::string>(c, "all_masked"));
   if (masked != "nan" && masked != "zero") return InvalidArgument("all_masked = `{}`", masked);
+  if (c.node.Find("log") != nullptr) {  // the logarithm of the softmax
+    LS_ASSIGN_OR_RETURN(int64_t log, NeedAttr<int64_t>(c, "log"));
+    if (log && masked != "nan") return InvalidArgument("log with all_masked = `{}`", masked);
+  }
   return std::vector<TensorType>{c.in(0)};
 }
 
-std::vector<ValueId> Softmax(AtenCall& c) {
+std::vector<ValueId> AlongDim(AtenCall& c, bool log) {
   ValueId x = c.Tensor("self");
   c.Ignore({"half_to_float"});
   const DType dtype = c.TypeOr("dtype", c.TypeOf(x));
@@ -23,27 +27,13 @@ std::vector<ValueId> Softmax(AtenCall& c) {
   const bool safe = c.target() == "aten._safe_softmax.default";
   x = c.Cast(x, IsFloat(dtype) ? dtype : DType::kF32);
   if (rank == 0) x = c.Unsqueeze(x, 0);
-  x = c.Emit(kSoftmax, {x}, {{"dim", dim}, {"all_masked", std::string(safe ? "zero" : "nan")}});
+  ir::Attrs attrs = {{"dim", dim}, {"all_masked", std::string(safe ? "zero" : "nan")}};
+  if (log) attrs.push_back({"log", int64_t{1}});
+  x = c.Emit(kSoftmax, {x}, std::move(attrs));
   return {rank == 0 ? c.Reshape(x, {}) : x};
 }
-
-// (x - max) - log(sum(exp(x - max))): the stable form, as torch computes it.
-std::vector<ValueId> LogSoftmax(AtenCall& c) {
-  ValueId x = c.Tensor("self");
-  c.Ignore({"half_to_float"});
-  const DType dtype = c.TypeOr("dtype", c.TypeOf(x));
-  const int64_t dim = c.Axis("dim", c.Rank(x));
-  x = c.Cast(x, IsFloat(dtype) ? dtype : DType::kF32);
-  const std::vector<int64_t> dims =
-      c.Rank(x) == 0 ? std::vector<int64_t>{} : std::vector<int64_t>{dim};
-  auto reduce = [&](const char* kind, ValueId v) {
-    return c.Emit(kReduce, {v},
-                  {{"kind", std::string(kind)}, {"dims", dims}, {"keepdim", int64_t{1}}});
-  };
-  ValueId shifted = c.Binary(PwOp::kSub, c.Of(x), c.Of(reduce("max", x)));
-  ValueId sum = reduce("sum", c.Unary(PwOp::kExp, shifted));
-  return {c.Binary(PwOp::kSub, c.Of(shifted), c.Of(c.Unary(PwOp::kLog, sum)))};
-}
+std::vector<ValueId> Softmax(AtenCall& c) { return AlongDim(c, false); }
+std::vector<ValueId> LogSoftmax(AtenCall& c) { return AlongDim(c, true); }
 
 const AtenForm kForms[] = {
     {"aten.log_softmax.int", LogSoftmax},    {"aten._log_softmax.default", LogSoftmax},

@@ -6,8 +6,8 @@ var<private> row_seen: bool;
 fn row_value(i: u32) -> f32 {
   let x = in0(p.in0_offset + row_first + i * p.inner);
   if (!row_seen) { return all_masked(); }
-  if (is_inf(x) && x < 0.0) { return 0.0; }
-  return exp(x - row_most) / row_total;
+  if (is_inf(x) && x < 0.0) { return masked(); }
+  return scaled(x, row_most, row_total);
 }
 
 @compute @workgroup_size(64) fn main(@builtin(workgroup_id) wid: vec3<u32>,

@@ -18,6 +18,11 @@ Result<std::vector<Dispatch>> Lower(const Lowering& l) {
               {.name = "in0_offset", .slot = l.in(0).offset_at}};
   d.body = fmt::format("fn all_masked() -> f32 {{ return f32_bits({}u); }}\n",
                        l.node->String("all_masked") == "nan" ? 0x7fc00000u : 0u);
+  const bool log = l.node->IntOr("log", 0) != 0;
+  d.body += fmt::format(
+      "fn masked() -> f32 {{ return f32_bits({}u); }}\n"
+      "fn scaled(x: f32, most: f32, total: f32) -> f32 {{ return {}; }}\n",
+      log ? 0xff800000u : 0u, log ? "x - most - log(total)" : "exp(x - most) / total");
   d.body += StoreRow(l, dims[static_cast<size_t>(axis)], inner.is_int(1) ? "1u" : "p.inner");
   d.body += wgsl::kSoftmax;
   d.groups = rows;

@@ -106,21 +106,38 @@ HWY_INLINE V Rounded(E e, D d, V v) {
   }
 }
 
+// n < 16 elements in at most four moves: a loop over them, or memcpy of a length unknown, costs a short row as much
+// as its arithmetic.
+template <typename T>
+HWY_INLINE void CopyFew(const T* from, T* to, size_t n) {
+  const auto piece = [&](size_t k) HWY_ATTR {
+    if ((n & k) == 0) return;
+    std::memcpy(to, from, k * sizeof(T));
+    from += k, to += k;
+  };
+  piece(8), piece(4), piece(2), piece(1);
+}
+
 // The first `n` < Lanes(d) elements; lanes beyond are `fill`. Never reads beyond p[n - 1].
 template <class E, class D>
 HWY_INLINE hn::Vec<D> LoadPartial(E e, D d, const typename E::Type* p, size_t n,
                                   float fill = 0.0f) {
-  HWY_ALIGN float lanes[HWY_MAX_BYTES / sizeof(float)];
-  hn::Store(hn::Set(d, fill), d, lanes);
-  for (size_t i = 0; i < n; ++i) lanes[i] = E::One(p[i]);
-  return hn::Load(d, lanes);
+  const auto mask = hn::FirstN(d, n);
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  // Elsewhere Highway loads the whole vector and masks it then.
+  if constexpr (sizeof(typename E::Type) == sizeof(float))
+    return hn::IfThenElse(mask, hn::MaskedLoad(mask, d, p), hn::Set(d, fill));
+#endif
+  typename E::Type lanes[HWY_MAX_BYTES / sizeof(float)] = {};
+  CopyFew(p, lanes, n);
+  return hn::IfThenElse(mask, LoadF32(e, d, lanes), hn::Set(d, fill));
 }
 
 template <class E, class D>
 HWY_INLINE void StorePartial(E e, hn::Vec<D> v, D d, typename E::Type* p, size_t n) {
   typename E::Type lanes[HWY_MAX_BYTES / sizeof(float)];
   StoreF32(e, v, d, lanes);
-  std::memcpy(p, lanes, n * sizeof(lanes[0]));
+  CopyFew(lanes, p, n);
 }
 
 // A row of any element kind to f32 and back.
@@ -142,15 +159,10 @@ HWY_INLINE void RowFromF32(E e, const float* from, typename E::Type* to, int64_t
   for (; i < n; ++i) to[i] = E::Narrow(from[i]);
 }
 
-// The lanes of a vector, added or compared pairwise in a fixed order.
+// The lanes of a vector, added in an order that is the target's.
 template <class D>
 HWY_INLINE float SumLanes(D d, hn::Vec<D> v) {
-  HWY_ALIGN float lanes[HWY_MAX_BYTES / sizeof(float)];
-  hn::Store(v, d, lanes);
-  for (size_t half = hn::Lanes(d) / 2; half > 0; half /= 2) {
-    for (size_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
-  }
-  return lanes[0];
+  return hn::GetLane(hn::SumOfLanes(d, v));
 }
 
 }  // namespace liveshape::cpu::HWY_NAMESPACE

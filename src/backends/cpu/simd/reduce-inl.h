@@ -55,30 +55,27 @@ HWY_INLINE float ExtremeRow(E e, const typename E::Type* x, int64_t n) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = hn::Lanes(d);
   const float lowest = kSign * -std::numeric_limits<float>::infinity();
-  auto best0 = hn::Set(d, lowest), best1 = best0;
-  auto nan = hn::IsNaN(best0);
-  // A NaN is remembered apart: max then costs two operations a vector, and its order is free.
-  const auto take = [&](auto best, auto v) HWY_ATTR {
+  auto best0 = hn::Set(d, lowest), best1 = best0, best2 = best0, best3 = best0;
+  auto nan0 = hn::IsNaN(best0), nan1 = nan0;
+  // A NaN is remembered apart, so that what Max makes of it does not matter.
+  const auto take = [](auto& best, auto& nan, auto v) HWY_ATTR {
     nan = hn::Or(nan, hn::IsNaN(v));
-    return hn::IfThenElse(kSign > 0 ? hn::Gt(v, best) : hn::Lt(v, best), v, best);
+    best = kSign > 0 ? hn::Max(v, best) : hn::Min(v, best);
   };
   int64_t i = 0;
-  for (; i + 2 * lanes <= n; i += 2 * lanes) {
-    best0 = take(best0, LoadF32(e, d, x + i));
-    best1 = take(best1, LoadF32(e, d, x + i + lanes));
+  for (; i + 4 * lanes <= n; i += 4 * lanes) {
+    take(best0, nan0, LoadF32(e, d, x + i));
+    take(best1, nan1, LoadF32(e, d, x + i + lanes));
+    take(best2, nan0, LoadF32(e, d, x + i + 2 * lanes));
+    take(best3, nan1, LoadF32(e, d, x + i + 3 * lanes));
   }
-  for (; i + lanes <= n; i += lanes) best0 = take(best0, LoadF32(e, d, x + i));
-  if (i < n) best1 = take(best1, LoadPartial(e, d, x + i, n - i, lowest));
-  if (!hn::AllFalse(d, nan)) return std::numeric_limits<float>::quiet_NaN();
-  HWY_ALIGN float a[HWY_MAX_BYTES / sizeof(float)], b[HWY_MAX_BYTES / sizeof(float)];
-  hn::Store(best0, d, a);
-  hn::Store(best1, d, b);
-  float best = lowest;
-  for (int64_t k = 0; k < lanes; ++k) {
-    best = kSign > 0 ? (a[k] > best ? a[k] : best) : (a[k] < best ? a[k] : best);
-    best = kSign > 0 ? (b[k] > best ? b[k] : best) : (b[k] < best ? b[k] : best);
-  }
-  return best;
+  for (; i + lanes <= n; i += lanes) take(best0, nan0, LoadF32(e, d, x + i));
+  if (i < n) take(best1, nan1, LoadPartial(e, d, x + i, n - i, lowest));
+  take(best0, nan0, best2);
+  take(best1, nan1, best3);
+  take(best0, nan0, best1);
+  if (!hn::AllFalse(d, hn::Or(nan0, nan1))) return std::numeric_limits<float>::quiet_NaN();
+  return hn::GetLane(kSign > 0 ? hn::MaxOfLanes(d, best0) : hn::MinOfLanes(d, best0));
 }
 
 }  // namespace liveshape::cpu::HWY_NAMESPACE

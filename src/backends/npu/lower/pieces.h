@@ -41,7 +41,7 @@ struct Pieces {
 
 // Values; x is input 0 of the node.
 ValueFunction SoftmaxGather(DType x);
-ValueFunction SoftmaxApply(DType x, bool masked_zero);
+ValueFunction SoftmaxApply(DType x, bool masked_zero, bool log);
 ValueFunction RmsGather(DType x);
 ValueFunction RmsApply(DType x, double eps, bool weight);
 ValueFunction LayerGather(DType x);

@@ -54,11 +54,12 @@ ValueFunction SoftmaxGather(DType x) {
       });
 }
 
-ValueFunction SoftmaxApply(DType x, bool masked_zero) {
-  return RowFunction(1, [x, masked_zero](const ValueCall& call, const PieceNumbers& p,
-                                         PieceState& s, const auto& at) {
+ValueFunction SoftmaxApply(DType x, bool masked_zero, bool log) {
+  return RowFunction(1, [x, masked_zero, log](const ValueCall& call, const PieceNumbers& p,
+                                              PieceState& s, const auto& at) {
     for (int64_t l = 0; l < p.length; ++l) {
-      double y = std::exp(LoadNumber(x, call.operand[2], at(l)) - s.a) / s.b;
+      const double shifted = LoadNumber(x, call.operand[2], at(l)) - s.a;
+      double y = log ? shifted - std::log(s.b) : std::exp(shifted) / s.b;
       if (s.a == -kInfinity && masked_zero && s.b == 0) y = 0;
       StoreNumber(x, call.operand[0], at(l), y);
     }
