@@ -299,6 +299,49 @@ TEST(Reduce, EmptyAndNaN) {
   }
 }
 
+// Few outputs of many elements are made of slices, whose results are merged; a NaN of any slice wins.
+TEST(Reduce, SlicesOfEveryKind) {
+  for (DType t : {DType::kF32, DType::kBF16, DType::kI64, DType::kBool}) {
+    for (const char* name : {"sum", "mean", "prod", "max", "min", "any", "all"}) {
+      const std::string kind = name;
+      if (kind == "mean" && !IsFloat(t)) continue;
+      for (const std::vector<int64_t>& axes : {std::vector<int64_t>{0}, {0, 1}}) {
+        for (bool nan : {false, true}) {
+          if (nan && !IsFloat(t)) continue;
+          const std::vector<int64_t> dims = {45001, 5};
+          Tensor x(t, dims, nan ? std::vector<int>{1, 0} : std::vector<int>{0, 1});
+          for (int64_t i = 0; i < x.numel(); ++i) x.Set(i, i % 3 == 0 ? 0.5 : 1);
+          if (t == DType::kI64)
+            for (int64_t i = 0; i < x.numel(); ++i) x.Set(i, i % 1000 ? 1 : -1);
+          x.Set(x.numel() - 1, nan ? kNaN : 0);
+          const Reduced r = KeptDims(dims, axes);
+          const ir::Attrs attrs = {{"kind", kind}, {"dims", axes}, {"keepdim", int64_t{0}}};
+          ForEachIsa(kReduceKernel, attrs, {&x}, Tensor(ResultOf(kind, t), r.kept),
+                     [&](const Tensor& y) {
+                       const int64_t last = y.numel() - 1, step = y.numel();
+                       double sum = 0, product = 1, most = -kInf, least = kInf, zeros = 0;
+                       for (int64_t i = last; i < x.numel(); i += step) {
+                         const double v = x.Get(i);
+                         sum += v, product *= v, zeros += v == 0;
+                         most = std::max(most, v), least = std::min(least, v);
+                       }
+                       const double expected = kind == "any"    ? 1
+                                               : kind == "all"  ? zeros == 0
+                                               : nan            ? kNaN
+                                               : kind == "sum"  ? sum
+                                               : kind == "mean" ? sum * step / x.numel()
+                                               : kind == "prod" ? product
+                                               : kind == "max"  ? most
+                                                                : least;
+                       ASSERT_TRUE(Close(y.Get(last), expected, IsFloat(t) ? Tolerance(t) : 0))
+                           << kind << " " << Name(t) << " " << y.Get(last) << " " << expected;
+                     });
+        }
+      }
+    }
+  }
+}
+
 // A long sum of 0.1 keeps seven digits.
 TEST(Reduce, LongSumsAreAccurate) {
   for (bool columns : {false, true}) {

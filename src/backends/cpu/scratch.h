@@ -23,6 +23,9 @@ inline sym::Expr AtMost(sym::Expr x, int64_t most) { return sym::Min(x, x.table(
 inline int64_t Larger(int64_t a, int64_t b) { return std::max(a, b); }
 inline sym::Expr Larger(sym::Expr a, sym::Expr b) { return sym::Max(a, b); }
 
+inline int64_t DivideDown(int64_t x, int64_t by) { return x / by; }
+inline sym::Expr DivideDown(sym::Expr x, int64_t by) { return sym::FloorDiv(x, x.table().Int(by)); }
+
 inline int64_t DivideUp(int64_t x, int64_t by) { return (x + by - 1) / by; }
 inline sym::Expr DivideUp(sym::Expr x, int64_t by) { return sym::CeilDiv(x, x.table().Int(by)); }
 

@@ -1,5 +1,4 @@
-// Reductions of every kind and dtype. Each output is made by one worker in an order that depends on the
-// dims alone. Floats are summed and multiplied in double (long dense runs: f32 blocks, see
+// Reductions of every kind and dtype, in an order that depends on the dims alone (cpu_plan.h). Floats are summed and multiplied in double (long dense runs: f32 blocks, see
 // simd/reduce-inl.h), integers wrap in 64 bits.
 #include <algorithm>
 #include <limits>
@@ -35,18 +34,20 @@ struct BoolElement {
   static int64_t Get(uint8_t v) { return v != 0; }
 };
 
-// An accumulator: Init, and Step over values of type V.
+// An accumulator: Init, Step over values of type V, and Merge of two.
 template <typename V>
 struct SumOf {
   using Acc = std::conditional_t<std::is_integral_v<V>, uint64_t, double>;
   static Acc Init() { return 0; }
   static Acc Step(Acc a, V v) { return a + static_cast<Acc>(v); }
+  static Acc Merge(Acc a, Acc b) { return a + b; }
 };
 template <typename V>
 struct ProductOf {
   using Acc = std::conditional_t<std::is_integral_v<V>, uint64_t, double>;
   static Acc Init() { return 1; }
   static Acc Step(Acc a, V v) { return a * static_cast<Acc>(v); }
+  static Acc Merge(Acc a, Acc b) { return a * b; }
 };
 template <typename V, int kSign>
 struct ExtremeOf {
@@ -62,18 +63,21 @@ struct ExtremeOf {
     const bool better = kSign > 0 ? v > a : v < a;
     return (better || v != v) && a == a ? v : a;
   }
+  static Acc Merge(Acc a, Acc b) { return Step(a, b); }
 };
 template <typename V>
 struct AnyOf {
   using Acc = uint8_t;
   static Acc Init() { return 0; }
   static Acc Step(Acc a, V v) { return a | (v != V{0}); }
+  static Acc Merge(Acc a, Acc b) { return a | b; }
 };
 template <typename V>
 struct AllOf {
   using Acc = uint8_t;
   static Acc Init() { return 1; }
   static Acc Step(Acc a, V v) { return a & (v != V{0}); }
+  static Acc Merge(Acc a, Acc b) { return a & b; }
 };
 
 template <typename Acc>
@@ -103,14 +107,16 @@ struct Task {
   const View& out;
   const ReducePlan& plan;
   ReduceKind kind;
-  ReduceRuns runs;  // of f32 and halves
+  std::byte* partial;  // results of slices: ReduceScratchBytes
+  ReduceRuns runs;     // of f32 and halves
 
   // Outputs [index, index + n).
   template <typename Acc>
   void Finish(int64_t index, int64_t n, Acc* acc) const {
     if constexpr (std::is_same_v<Acc, double>) {
       const auto count = static_cast<double>(plan.reduced.count);
-      for (int64_t i = 0; kind == ReduceKind::kMean && i < n; ++i) acc[i] /= count;
+      if (kind == ReduceKind::kMean)
+        for (int64_t i = 0; i < n; ++i) acc[i] /= count;
     }
     Store(out, index, n, acc);
   }
@@ -120,9 +126,9 @@ struct Task {
 template <typename T, typename Run>
 void ForEachRun(const ReducePlan::Dims& reduced, const T* x, Run run) {
   if (reduced.count == 0) return;
-  const int outer = std::max(0, reduced.rank - 1);
   const int64_t n = reduced.inner(), rows = reduced.count / n;
-  RowWalker<1> walk(reduced.dims, outer, {reduced.strides}, 0);
+  if (rows == 1) return run(x, n, reduced.inner_stride());
+  RowWalker<1> walk(reduced.dims, reduced.rank - 1, {reduced.strides}, 0);
   for (int64_t r = 0; r < rows; ++r, walk.Next())
     run(x + walk.offset(0), n, reduced.inner_stride());
 }
@@ -133,32 +139,53 @@ constexpr bool kHasRuns =
     std::is_same_v<typename E::Value, float> &&
     (std::is_same_v<Op, SumOf<float>> || std::is_same_v<typename Op::Acc, float>);
 
+template <class Op>
+auto RunsOf(const Task& task) {
+  if constexpr (std::is_same_v<Op, SumOf<float>>)
+    return task.runs.sum;
+  else
+    return Op::Init() < 0 ? task.runs.max : task.runs.min;
+}
+constexpr int64_t kShortRun = 8;  // below, a loop is as good
+
 template <class E, class Op>
-void ReduceOne(const Task& task, const typename E::Type* x, int64_t index) {
+typename Op::Acc ReduceOne(const Task& task, const ReducePlan::Dims& reduced,
+                           const typename E::Type* x) {
   typename Op::Acc acc = Op::Init();
-  ForEachRun(task.plan.reduced, x, [&](const typename E::Type* run, int64_t n, int64_t stride) {
+  ForEachRun(reduced, x, [&](const typename E::Type* run, int64_t n, int64_t stride) {
     if constexpr (kHasRuns<E, Op>) {
-      if (stride == 1 && n >= 16) {
-        if constexpr (std::is_same_v<Op, SumOf<float>>)
-          acc += task.runs.sum(run, n);
-        else
-          acc = Op::Step(acc, (Op::Init() < 0 ? task.runs.max : task.runs.min)(run, n));
+      if (stride == 1 && n >= kShortRun) {
+        typename Op::Acc of_run;
+        RunsOf<Op>(task)(run, n, 0, 1, &of_run);
+        acc = Op::Merge(acc, of_run);
         return;
       }
     }
     for (int64_t i = 0; i < n; ++i) acc = Op::Step(acc, E::Get(run[i * stride]));
   });
-  task.Finish(index, 1, &acc);
+  return acc;
 }
 
-// Columns [0, n) from x on; n <= kReduceColumns.
+// The n outputs from `at` on, one by one.
 template <class E, class Op>
-void ReduceColumns(const Task& task, const typename E::Type* x, int64_t column_stride,
-                   int64_t index, int64_t n) {
-  using Acc = typename Op::Acc;
-  Acc acc[kReduceColumns];
+void ReduceRows(const Task& task, const ReducePlan::Dims& reduced, const typename E::Type* x,
+                RowWalker<1> at, int64_t n, typename Op::Acc* acc) {
+  if constexpr (kHasRuns<E, Op>) {
+    if (task.plan.IsRuns() && reduced.count >= kShortRun)
+      return RunsOf<Op>(task)(x + at.offset(0), reduced.count, task.plan.kept.inner_stride(), n,
+                              acc);
+  }
+  for (int64_t i = 0; i < n; ++i, at.Next())
+    acc[i] = ReduceOne<E, Op>(task, reduced, x + at.offset(0));
+}
+
+// Columns [0, n) from x on; n <= kReduceBlock.
+template <class E, class Op>
+void ReduceColumns(const Task& task, const ReducePlan::Dims& reduced, const typename E::Type* x,
+                   int64_t n, typename Op::Acc* acc) {
+  const int64_t column_stride = task.plan.kept.inner_stride();
   std::fill_n(acc, n, Op::Init());
-  ForEachRun(task.plan.reduced, x, [&](const typename E::Type* run, int64_t rows, int64_t stride) {
+  ForEachRun(reduced, x, [&](const typename E::Type* run, int64_t rows, int64_t stride) {
     if constexpr (std::is_same_v<typename E::Value, float> && std::is_same_v<Op, SumOf<float>>) {
       if (column_stride == 1) return task.runs.sum_columns(run, stride, rows, n, acc);
     }
@@ -167,34 +194,41 @@ void ReduceColumns(const Task& task, const typename E::Type* x, int64_t column_s
       for (int64_t c = 0; c < n; ++c) acc[c] = Op::Step(acc[c], E::Get(row[c * column_stride]));
     }
   });
-  task.Finish(index, n, acc);
 }
 
 template <class E, class Op>
 void Reduce(const Task& task, ThreadPool& pool) {
+  using Acc = typename Op::Acc;
   const ReducePlan& plan = task.plan;
   const auto* x = task.in.as<const typename E::Type>();
-  const int64_t work = std::max<int64_t>(1, plan.reduced.count);
-  if (!plan.by_columns) {
-    pool.ParallelFor(plan.kept.count, RowGrain(work), [&](int64_t begin, int64_t end, int) {
-      RowWalker<1> walk(plan.kept.dims, plan.kept.rank, {plan.kept.strides}, begin);
-      for (int64_t o = begin; o < end; ++o, walk.Next())
-        ReduceOne<E, Op>(task, x + walk.offset(0), o);
-    });
-    return;
-  }
-  const int64_t columns = plan.kept.inner(), stride = plan.kept.inner_stride();
-  const int64_t blocks = (columns + kReduceColumns - 1) / kReduceColumns;
-  const int64_t count = plan.kept.count / columns * blocks;
-  pool.ParallelFor(count, RowGrain(work * kReduceColumns), [&](int64_t begin, int64_t end, int) {
-    for (int64_t b = begin; b < end; ++b) {
-      const RowWalker<1> row(plan.kept.dims, plan.kept.rank - 1, {plan.kept.strides}, b / blocks);
-      const int64_t column = b % blocks * kReduceColumns;
-      ReduceColumns<E, Op>(task, x + row.offset(0) + column * stride, stride,
-                           b / blocks * columns + column,
-                           std::min(kReduceColumns, columns - column));
+  Acc* partial = reinterpret_cast<Acc*>(task.partial);
+  const int64_t work = std::max<int64_t>(1, plan.reduced.count / plan.slices) * plan.block;
+  pool.ParallelFor(plan.blocks * plan.slices, RowGrain(work), [&](int64_t begin, int64_t end, int) {
+    Acc acc[kReduceBlock];
+    for (int64_t t = begin; t < end; ++t) {
+      const ReduceBlock block = plan.BlockAt(t % plan.blocks);
+      const int64_t slice = t / plan.blocks;
+      ReducePlan::Dims narrowed;
+      if (plan.slices > 1) (narrowed = plan.reduced).Narrow(slice * plan.slice, plan.slice);
+      const ReducePlan::Dims& reduced = plan.slices > 1 ? narrowed : plan.reduced;
+      const RowWalker<1> at(plan.kept.dims, plan.kept.rank, {plan.kept.strides}, block.first);
+      const auto* from = x + slice * plan.slice * reduced.outer_stride();
+      if (plan.by_columns)
+        ReduceColumns<E, Op>(task, reduced, from + at.offset(0), block.n, acc);
+      else
+        ReduceRows<E, Op>(task, reduced, from, at, block.n, acc);
+      if (plan.slices > 1)
+        std::copy_n(acc, block.n, partial + slice * plan.kept.count + block.first);
+      else
+        task.Finish(block.first, block.n, acc);
     }
   });
+  if (plan.slices == 1) return;
+  for (int64_t slice = 1; slice < plan.slices; ++slice) {
+    for (int64_t i = 0; i < plan.kept.count; ++i)
+      partial[i] = Op::Merge(partial[i], partial[slice * plan.kept.count + i]);
+  }
+  task.Finish(0, plan.kept.count, partial);
 }
 
 template <class E>
@@ -228,10 +262,8 @@ Status Run(const KernelArgs& args) {
     AllocationPause pause;
     return InvalidArgument("max or min over a dim of extent 0 has no value");
   }
-  plan.by_columns =
-      plan.kept.rank > 0 && plan.kept.inner() >= 4 &&
-      (plan.reduced.rank == 0 || plan.kept.inner_stride() < plan.reduced.inner_stride());
-  Task task{x, args.out(0), plan, prepared.kind, {}};
+  plan.Cut();
+  Task task{x, args.out(0), plan, prepared.kind, args.scratch, {}};
   switch (x.dtype) {
     case DType::kF32:
     case DType::kF16:
@@ -264,8 +296,13 @@ Result<std::unique_ptr<Prepared>> Prepare(const ir::Graph& graph, const ir::Node
   return std::unique_ptr<Prepared>(std::move(prepared));
 }
 
+sym::Expr Scratch(const ir::Graph& graph, const ir::Node& node, int) {
+  return ReduceScratchBytes(sym::Product(graph.table(), graph.type(node.inputs[0]).dims));
+}
+
 }  // namespace
 
-extern const CpuKernel kReduceKernel = {.op = &ops::kReduce, .run = Run, .prepare = Prepare};
+extern const CpuKernel kReduceKernel = {
+    .op = &ops::kReduce, .run = Run, .prepare = Prepare, .scratch = Scratch};
 
 }  // namespace liveshape::cpu

@@ -15,13 +15,15 @@ namespace liveshape::cpu::HWY_NAMESPACE {
 namespace {
 
 template <class E>
-double Sum(const void* x, int64_t n) {
-  return SumRow(E{}, static_cast<const typename E::Type*>(x), n, 0.0f, Identity{});
+void Sum(const void* from, int64_t n, int64_t row_stride, int64_t rows, double* out) {
+  const auto* x = static_cast<const typename E::Type*>(from);
+  for (int64_t r = 0; r < rows; ++r) out[r] = SumRow(E{}, x + r * row_stride, n, 0.0f, Identity{});
 }
 
 template <int kSign, class E>
-float Extreme(const void* x, int64_t n) {
-  return ExtremeRow<kSign>(E{}, static_cast<const typename E::Type*>(x), n);
+void Extreme(const void* from, int64_t n, int64_t row_stride, int64_t rows, float* out) {
+  const auto* x = static_cast<const typename E::Type*>(from);
+  for (int64_t r = 0; r < rows; ++r) out[r] = ExtremeRow<kSign>(E{}, x + r * row_stride, n);
 }
 
 // f32 sums of 256 rows, four at a time, those added in double.
@@ -31,7 +33,7 @@ void SumColumns(const void* from, int64_t row_stride, int64_t rows, int64_t colu
   const hn::ScalableTag<float> d;
   const int64_t lanes = hn::Lanes(d);
   const auto* x = static_cast<const typename E::Type*>(from);
-  float sums[kReduceColumns];
+  float sums[kReduceBlock];
   for (int64_t begin = 0; begin < rows; begin += 256) {
     const int64_t end = begin + 256 < rows ? begin + 256 : rows;
     for (int64_t c = 0; c < columns; ++c) sums[c] = 0;

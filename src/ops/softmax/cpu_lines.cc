@@ -118,9 +118,8 @@ void TwoVectors(const SoftmaxColumns& c, int64_t first) {
     max1 = MaxNaN(d, max1, v1);
   }
   // f32 sums of 256 elements, those added in double: how long a line is does not show in its last digits.
-  constexpr size_t kLanes = HWY_MAX_BYTES / sizeof(float);
-  double sums[2 * kLanes] = {};
-  HWY_ALIGN float part[2 * kLanes];
+  double sums[2 * kMaxLanesF32] = {};
+  HWY_ALIGN float part[2 * kMaxLanesF32];
   for (int64_t begin = 0; begin < c.n; begin += 256) {
     const int64_t end = begin + 256 < c.n ? begin + 256 : c.n;
     V s0 = hn::Zero(d), s1 = s0;

@@ -11,6 +11,7 @@
 #endif
 
 #include <cstring>
+#include <type_traits>
 
 #include "base/half.h"
 #include "hwy/highway.h"
@@ -106,16 +107,21 @@ HWY_INLINE V Rounded(E e, D d, V v) {
   }
 }
 
-// n < 16 elements in at most four moves: a loop over them, or memcpy of a length unknown, costs a short row as much
+inline constexpr size_t kMaxLanesF32 = HWY_MAX_BYTES / sizeof(float);
+
+// n < kMaxLanesF32 elements in at most four moves: a loop over them, or memcpy of a length unknown, costs a short row as much
 // as its arithmetic.
 template <typename T>
 HWY_INLINE void CopyFew(const T* from, T* to, size_t n) {
-  const auto piece = [&](size_t k) HWY_ATTR {
-    if ((n & k) == 0) return;
+  static_assert(kMaxLanesF32 <= 16);
+  const auto piece = [&](auto size) HWY_ATTR {
+    constexpr size_t k = size;
+    if (k >= kMaxLanesF32 || (n & k) == 0) return;
     std::memcpy(to, from, k * sizeof(T));
     from += k, to += k;
   };
-  piece(8), piece(4), piece(2), piece(1);
+  piece(std::integral_constant<size_t, 8>()), piece(std::integral_constant<size_t, 4>());
+  piece(std::integral_constant<size_t, 2>()), piece(std::integral_constant<size_t, 1>());
 }
 
 // The first `n` < Lanes(d) elements; lanes beyond are `fill`. Never reads beyond p[n - 1].
@@ -128,14 +134,14 @@ HWY_INLINE hn::Vec<D> LoadPartial(E e, D d, const typename E::Type* p, size_t n,
   if constexpr (sizeof(typename E::Type) == sizeof(float))
     return hn::IfThenElse(mask, hn::MaskedLoad(mask, d, p), hn::Set(d, fill));
 #endif
-  typename E::Type lanes[HWY_MAX_BYTES / sizeof(float)] = {};
+  typename E::Type lanes[kMaxLanesF32] = {};
   CopyFew(p, lanes, n);
   return hn::IfThenElse(mask, LoadF32(e, d, lanes), hn::Set(d, fill));
 }
 
 template <class E, class D>
 HWY_INLINE void StorePartial(E e, hn::Vec<D> v, D d, typename E::Type* p, size_t n) {
-  typename E::Type lanes[HWY_MAX_BYTES / sizeof(float)];
+  typename E::Type lanes[kMaxLanesF32];
   StoreF32(e, v, d, lanes);
   CopyFew(lanes, p, n);
 }
