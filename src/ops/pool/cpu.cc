@@ -33,14 +33,13 @@ using Of =
 struct Images {
   const View& x;
   const View& y;
-  template <typename T>
-  const T* Plane(int64_t plane) const {
-    return x.as<const T>() + plane / x.dims[1] * x.strides[0] + plane % x.dims[1] * x.strides[1];
-  }
-  template <typename T>
-  T* Row(int64_t plane, int64_t row) const {
-    return y.as<T>() + (plane * y.dims[2] + row) * y.dims[3];
-  }
+};
+
+// A row of the output, and the image it is made of.
+struct OutputRow {
+  int64_t row;  // in its image
+  int64_t x;    // offset of the image's first element
+  int64_t y;    // offset of the row's
 };
 
 struct PoolPrepared : Prepared {
@@ -57,16 +56,16 @@ int64_t Counted(const ops::Window& w, int64_t begin, int64_t extent, bool paddin
 }
 
 template <typename T>
-void PoolRow(const PoolPrepared& pool, const Images& images, int64_t plane, int64_t row) {
+void PoolRow(const PoolPrepared& pool, const Images& images, const OutputRow& out) {
   using Element = Of<T>;
   using Wide = typename Element::Wide;
   using Limits = std::numeric_limits<Wide>;
   const ops::Window &h = pool.windows[0], &w = pool.windows[1];
   const int64_t height = images.x.dims[2], width = images.x.dims[3];
   const int64_t row_stride = images.x.strides[2], stride = images.x.strides[3];
-  const T* const x = images.Plane<T>(plane);
-  T* const y = images.Row<T>(plane, row);
-  const int64_t top = row * h.stride - h.before;
+  const T* const x = images.x.as<const T>() + out.x;
+  T* const y = images.y.as<T>() + out.y;
+  const int64_t top = out.row * h.stride - h.before;
   for (int64_t begin = 0; begin < images.y.dims[3]; begin += kRun) {
     const int64_t end = std::min(begin + kRun, images.y.dims[3]);
     Wide sums[kRun];
@@ -112,15 +111,15 @@ int64_t SpanOf(const ops::Window& w, int64_t pixels) {
   return (pixels - 1) * w.stride + (w.size - 1) * w.dilation + 1;
 }
 
+// What lies in `line` at first are numbers: `taps` computes on a few beyond its own.
 void PoolRowF32(const PoolPrepared& pool, const PoolRows& steps, const Images& images,
-                int64_t plane, int64_t row) {
+                const OutputRow& out, float* line) {
   const ops::Window &h = pool.windows[0], &w = pool.windows[1];
   const int64_t height = images.x.dims[2], width = images.x.dims[3];
-  const float* const x = images.Plane<float>(plane);
-  float* const y = images.Row<float>(plane, row);
-  const int64_t top = row * h.stride - h.before;
+  const float* const x = images.x.as<const float>() + out.x;
+  float* const y = images.y.as<float>() + out.y;
+  const int64_t top = out.row * h.stride - h.before;
   const float neutral = pool.max ? -std::numeric_limits<float>::infinity() : 0.0f;
-  float line[kSpan + kPoolSlack];
   for (int64_t begin = 0; begin < images.y.dims[3]; begin += kRun) {
     const int64_t end = std::min(begin + kRun, images.y.dims[3]);
     const int64_t left = begin * w.stride - w.before, span = SpanOf(w, end - begin);
@@ -139,27 +138,70 @@ void PoolRowF32(const PoolPrepared& pool, const PoolRows& steps, const Images& i
     }
     if (seen > 0) steps.rows(rows, seen, to - from, inside);
     if (seen == 0) std::fill_n(inside, to - from, neutral);
-    std::fill_n(line, from - left, neutral);
-    std::fill_n(line + (to - left), left + span - to, neutral);
-    steps.taps(line, w.stride, w.size, w.dilation, end - begin, y + begin);
-    if (pool.max) continue;
-    const int64_t counted = Counted(h, top, height, pool.count_padding);
-    for (int64_t j = begin; j < end; ++j) {
-      const int64_t columns = Counted(w, j * w.stride - w.before, width, pool.count_padding);
-      y[j] /= static_cast<float>(pool.divisor ? pool.divisor : counted * columns);
+    if (from > left) std::fill_n(line, from - left, neutral);
+    if (to < left + span) std::fill_n(line + (to - left), left + span - to, neutral);
+    const auto taps = [&](int64_t first, int64_t last, int64_t divisor) {
+      const int64_t skip = (first - begin) * w.stride;
+      const PoolTaps windows{line + skip, 1,      0,         kSpan + kPoolSlack - skip,
+                             w.stride,    w.size, w.dilation};
+      steps.taps(windows, 1, 0, last - first, static_cast<float>(divisor), y + first);
+    };
+    if (pool.max || pool.divisor) {
+      taps(begin, end, pool.divisor);
+      continue;
     }
+    // Windows that reach beyond an end divide by less: those in between have one divisor.
+    const int64_t rows_counted = Counted(h, top, height, pool.count_padding);
+    const auto columns = [&](int64_t j) {
+      return Counted(w, j * w.stride - w.before, width, pool.count_padding);
+    };
+    int64_t first = begin, last = end;
+    for (; first < last && columns(first) != w.size; ++first)
+      taps(first, first + 1, rows_counted * columns(first));
+    for (; first < last && columns(last - 1) != w.size; --last)
+      taps(last - 1, last, rows_counted * columns(last - 1));
+    if (first < last) taps(first, last, rows_counted * w.size);
   }
 }
 
+// Windows that lie side by side, all of them in the image: each element is read once, as it lies.
+bool Apart(const PoolPrepared& pool, const Images& images) {
+  for (int k : {0, 1}) {
+    const ops::Window& w = pool.windows[k];
+    if (w.size > w.stride || w.before != 0 ||
+        SpanOf(w, images.y.dims[2 + k]) > images.x.dims[2 + k])
+      return false;
+  }
+  return true;
+}
+
+// `count` rows of one image, from `out` on.
+void PoolRowsApart(const PoolPrepared& pool, const PoolRows& steps, const Images& images,
+                   const OutputRow& out, int64_t count) {
+  const ops::Window &h = pool.windows[0], &w = pool.windows[1];
+  const int64_t row_stride = images.x.strides[2], step = h.stride * row_stride;
+  const int64_t divisor = pool.divisor ? pool.divisor : h.size * w.size;
+  const PoolTaps windows{images.x.as<const float>() + out.x + out.row * step,
+                         h.size,
+                         h.dilation * row_stride,
+                         images.x.dims[3],
+                         w.stride,
+                         w.size,
+                         w.dilation};
+  steps.taps(windows, count, step, images.y.dims[3], static_cast<float>(divisor),
+             images.y.as<float>() + out.y);
+}
+
 template <typename T>
-void AdaptiveRow(const Images& images, int64_t plane, int64_t row) {
+void AdaptiveRow(const Images& images, const OutputRow& out) {
   using Element = Of<T>;
   using Wide = typename Element::Wide;
   const int64_t height = images.x.dims[2], width = images.x.dims[3];
   const int64_t rows = images.y.dims[2], columns = images.y.dims[3];
-  const T* const x = images.Plane<T>(plane);
-  T* const y = images.Row<T>(plane, row);
-  const int64_t top = row * height / rows, bottom = ((row + 1) * height + rows - 1) / rows;
+  const T* const x = images.x.as<const T>() + out.x;
+  T* const y = images.y.as<T>() + out.y;
+  const int64_t top = out.row * height / rows;
+  const int64_t bottom = ((out.row + 1) * height + rows - 1) / rows;
   for (int64_t j = 0; j < columns; ++j) {
     const int64_t left = j * width / columns, right = ((j + 1) * width + columns - 1) / columns;
     Wide sum = 0;
@@ -186,31 +228,48 @@ void WithDType(DType dtype, F&& f) {
   }
 }
 
+// rows(out, count): `count` rows of one image, from `out` on.
+template <typename F>
+void ForEachRowsOfAnImage(const KernelArgs& args, int64_t reads, F&& rows) {
+  const View &x = args.in(0), &y = args.out(0);
+  if (y.numel() <= 0) return;
+  const int64_t height = y.dims[2], width = y.dims[3];
+  args.pool.ParallelFor(y.dims[0] * y.dims[1] * height, RowGrain(width * reads),
+                        [&](int64_t begin, int64_t end, int) {
+                          RowWalker<1> image(x.dims, 2, {x.strides}, begin / height);
+                          for (int64_t r = begin, count; r < end; r += count, image.Next()) {
+                            count = std::min(end - r, height - r % height);
+                            rows(OutputRow{r % height, image.offset(0), r * width}, count);
+                          }
+                        });
+}
+
 template <typename F>
 void ForEachOutputRow(const KernelArgs& args, int64_t reads, F&& row) {
-  const View& y = args.out(0);
-  if (y.numel() <= 0) return;
-  args.pool.ParallelFor(y.dims[0] * y.dims[1] * y.dims[2], RowGrain(y.dims[3] * reads),
-                        [&](int64_t begin, int64_t end, int) {
-                          for (int64_t r = begin; r < end; ++r) row(r / y.dims[2], r % y.dims[2]);
-                        });
+  const int64_t width = args.out(0).dims[3];
+  ForEachRowsOfAnImage(args, reads, [&](OutputRow out, int64_t count) {
+    for (int64_t r = 0; r < count; ++r, ++out.row, out.y += width) row(out);
+  });
 }
 
 Status RunPool(const KernelArgs& args) {
   const auto& pool = static_cast<const PoolPrepared&>(*args.prepared);
   const Images images{args.in(0), args.out(0)};
-  if (images.x.dtype == DType::kF32 && images.x.strides[3] == 1 &&
-      SpanOf(pool.windows[1], kRun) <= kSpan) {
+  const ops::Window &h = pool.windows[0], &w = pool.windows[1];
+  if (images.x.dtype == DType::kF32 && images.x.strides[3] == 1 && SpanOf(w, kRun) <= kSpan) {
     const PoolRows steps = FindPoolRows(pool.max);
-    ForEachOutputRow(
-        args, pool.windows[0].size + pool.windows[1].size,
-        [&](int64_t plane, int64_t row) { PoolRowF32(pool, steps, images, plane, row); });
+    const bool apart = Apart(pool, images);
+    ForEachRowsOfAnImage(args, h.size + w.size, [&](OutputRow out, int64_t count) {
+      if (apart) return PoolRowsApart(pool, steps, images, out, count);
+      float line[kSpan + kPoolSlack] = {};
+      for (int64_t r = 0; r < count; ++r, ++out.row, out.y += images.y.dims[3])
+        PoolRowF32(pool, steps, images, out, line);
+    });
     return {};
   }
   WithDType(images.x.dtype, [&](auto type) {
-    ForEachOutputRow(
-        args, pool.windows[0].size * pool.windows[1].size,
-        [&](int64_t plane, int64_t row) { PoolRow<decltype(type)>(pool, images, plane, row); });
+    ForEachOutputRow(args, h.size * w.size,
+                     [&](const OutputRow& out) { PoolRow<decltype(type)>(pool, images, out); });
   });
   return {};
 }
@@ -220,9 +279,8 @@ Status RunAdaptive(const KernelArgs& args) {
   if (args.out(0).numel() <= 0) return {};
   const int64_t reads = images.x.dims[2] * images.x.dims[3] / (images.y.dims[2] * images.y.dims[3]);
   const auto run = [&](auto type) {
-    ForEachOutputRow(args, reads + 1, [&](int64_t plane, int64_t row) {
-      AdaptiveRow<decltype(type)>(images, plane, row);
-    });
+    ForEachOutputRow(args, reads + 1,
+                     [&](const OutputRow& out) { AdaptiveRow<decltype(type)>(images, out); });
   };
   switch (images.x.dtype) {
     case DType::kF32: run(float{}); break;

@@ -1,18 +1,28 @@
-// f32 windows in two steps, the second from cache: rows of the window into one row, then its taps.
+// f32 windows, rows first. Where windows overlap or reach beyond the image, in two steps, the second from cache: the rows
+// of a window into one row, then its taps; else in one, for many rows of the output.
 #pragma once
 
 #include <cstdint>
 
 namespace liveshape::cpu {
 
-// Elements that a caller of `taps` must be able to read (and does not need) beyond the last it asks for.
+// Elements beyond the last one asked for that `rows` may write.
 inline constexpr int64_t kPoolSlack = 64;
+
+// Of the windows of a row of the output.
+struct PoolTaps {
+  const float* from;
+  int64_t rows, row_step;  // of a window: how many, how far apart
+  int64_t readable;        // elements of a row that may be read
+  int64_t stride, taps, dilation;
+};
 
 struct PoolRows {
   // to[i] = maximum or sum of the `count` rows' [i], i < n; `to` may be one of them. A NaN on any side stays.
   void (*rows)(const float* const* rows, int64_t count, int64_t n, float* to);
-  // to[j] = maximum or sum over q < taps of from[j * stride + q * dilation], j < n.
-  void (*taps)(const float* from, int64_t stride, int64_t taps, int64_t dilation, int64_t n,
+  // to[j] = maximum, or sum / divisor, over q < taps of the rows' [j * stride + q * dilation], j < n; and so
+  // `count` times, from `from_step` elements further on each time, to the next n.
+  void (*taps)(const PoolTaps& t, int64_t count, int64_t from_step, int64_t n, float divisor,
                float* to);
 };
 PoolRows FindPoolRows(bool max);  // for the active ISA
