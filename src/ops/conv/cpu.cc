@@ -80,9 +80,9 @@ void RunProduct(ConvCall call, ThreadPool& pool, float* scratch) {
   const int64_t row_blocks = CeilDiv(group_rows, rows);
   const int64_t work = std::max<int64_t>(
       1, at_once * call.pixels() / blocks * std::min(rows, group_rows) * call.depth());
-  const int64_t worker_floats = ProductScratch(call.h, call.w, at_once, block_rows,
-                                               BlockColumns(width), call.depth(), call.dtype)
-                                    .total();
+  const int64_t worker_floats =
+      ProductScratch(call.h, call.w, at_once, block_rows, BlockColumns(width), call.depth())
+          .total();
   const auto run = FindProduct();
   pool.ParallelFor(images * row_blocks * blocks, CeilDiv(kTaskWork / 4, work),
                    [&](int64_t begin, int64_t end, int worker) {

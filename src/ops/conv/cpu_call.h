@@ -88,17 +88,16 @@ struct ProductScratch {
   int64_t image;    // what the block sees of one channel
   int64_t packed;   // and of all that a block of PatchDepth needs, as rows or strips
   int64_t offsets;  // int64_t each
-  int64_t sums;  // where y cannot hold them: halves, several images, rows that end within a vector
+  int64_t sums;  // of blocks that y cannot hold them for: halves, several images, parts of a vector
   // A block of `height` x `width` pixels of each image.
   ProductScratch(const ops::Window& h, const ops::Window& w, int64_t images, int64_t height,
-                 int64_t width, int64_t depth, DType dtype) {
+                 int64_t width, int64_t depth) {
     const int64_t pixels = images * height * width;
     const int64_t rows = std::min(depth, PatchDepth(h.size * w.size));
     image = OddLines(((height - 1) * h.stride + h.span()) * ImageLine(w, width));
     packed = OddLines(pixels + kVectorSlack) * rows + kVectorSlack;
     offsets = OddLines(2 * rows);
-    const bool small = images > 1 || pixels <= kPatchPixels / 2;
-    sums = dtype == DType::kF32 && !small ? 0 : OddLines(kTaskRows * RoundUp16(pixels));
+    sums = OddLines(kTaskRows * RoundUp16(pixels));
   }
   int64_t total() const { return image + packed + offsets + sums; }
 };

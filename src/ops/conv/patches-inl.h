@@ -32,7 +32,7 @@ struct PixelBlock {
       : images(task.images),
         height(task.bottom - task.top),
         width(task.right - task.left),
-        layout(call.h, call.w, images, height, width, call.depth(), call.dtype),
+        layout(call.h, call.w, images, height, width, call.depth()),
         image(task.scratch),
         packed(image + layout.image),
         offsets(reinterpret_cast<int64_t*>(packed + layout.packed)) {}
