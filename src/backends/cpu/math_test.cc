@@ -106,6 +106,42 @@ TEST(Math, ErrorInUlp) {
   }
 }
 
+// x of all magnitudes to powers that keep the result in range and ones that do not; and libm's answers at the edges.
+TEST(Math, Pow) {
+  std::vector<float> x, y;
+  const std::vector<float> bases = AllMagnitudes();
+  for (size_t i = 0; i < bases.size(); i += 16) {
+    for (float e : {0.3f, -1.7f, 12.5f}) x.push_back(std::fabs(bases[i])), y.push_back(e);
+  }
+  for (int i = 0; i < 200000;
+       ++i) {  // near 1, where a large power magnifies what the logarithm lost
+    x.push_back(0.5f + 0.00001f * static_cast<float>(i));
+    y.push_back(static_cast<float>(i % 601) * 0.37f - 100.0f);
+  }
+  const float edges[] = {0, -0.0f,  1,     -1,   2,     -2,   0.5f,  -0.5f,
+                         3, 1e-40f, 1e38f, kInf, -kInf, kNaN, -1e38f};
+  for (float a : edges)
+    for (float b : edges) x.push_back(a), y.push_back(b);
+  for (Isa isa : AvailableIsas()) {
+    const TileFn fn = FindTile(PwOp::kPow, DType::kF32, isa);
+    std::vector<float> z(x.size());
+    for (size_t i = 0; i < x.size(); i += kTile) {
+      const int64_t n = std::min<int64_t>(kTile, x.size() - i);
+      fn({x.data() + i, y.data() + i, nullptr, z.data() + i, n});
+    }
+    double worst = 0;
+    size_t at = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double exact = std::pow(static_cast<double>(x[i]), static_cast<double>(y[i]));
+      const double error = UlpError(z[i], exact);
+      if (error > worst) worst = error, at = i;
+    }
+    if (std::getenv("LS_PRINT_ERRORS"))
+      std::printf("pow        %-9s %.3f ulp at %g, %g\n", Name(isa), worst, x[at], y[at]);
+    EXPECT_LE(worst, 1.0) << Name(isa) << " at " << x[at] << ", " << y[at];
+  }
+}
+
 TEST(Math, Edges) {
   struct Edge {
     PwOp op;

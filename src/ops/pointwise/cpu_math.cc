@@ -1,4 +1,4 @@
-// f32 functions, vectorised. Those without a vector form (fmod and pow of two tensors, tan) loop over libm.
+// f32 functions, vectorised. Those without a vector form (fmod, tan) loop over libm.
 #include <cmath>
 
 #include "ops/pointwise/cpu_tiles.h"
@@ -37,8 +37,31 @@ bool Unary(const Tile& t) {
   return true;
 }
 
+#if LS_VECTOR_POW
+template <F32Vec (*kOp)(F32Tag, F32Vec, F32Vec)>
+bool Binary(const Tile& t) {
+  const F32Tag d;
+  const int64_t lanes = hn::Lanes(d);
+  const float* a = static_cast<const float*>(t.a);
+  const float* b = static_cast<const float*>(t.b);
+  float* out = static_cast<float*>(t.out);
+  int64_t i = 0;
+  for (; i + lanes <= t.n; i += lanes)
+    hn::StoreU(kOp(d, hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, out + i);
+  if (i < t.n) {
+    const size_t n = t.n - i;
+    const F32Vec v = kOp(d, LoadPartial(F32{}, d, a + i, n, 1.0f), LoadPartial(F32{}, d, b + i, n));
+    StorePartial(F32{}, v, d, out + i, n);
+  }
+  return true;
+}
+#endif
+
 pw::TileFn FindMath(PwOp op) {
   switch (op) {
+#if LS_VECTOR_POW
+    case PwOp::kPow: return Binary<Pow<F32Tag>>;
+#endif
     case PwOp::kExp: return Unary<Exp<F32Tag>>;
     case PwOp::kExp2: return Unary<Exp2<F32Tag>>;
     case PwOp::kExpm1: return Unary<Expm1<F32Tag>>;

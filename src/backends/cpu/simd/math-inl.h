@@ -27,7 +27,7 @@ HWY_INLINE V Horner(D d, V x, V sum) {
   return sum;
 }
 template <class D, class V = hn::Vec<D>, typename... Rest>
-HWY_INLINE V Horner(D d, V x, V sum, float next, Rest... rest) {
+HWY_INLINE V Horner(D d, V x, V sum, hn::TFromD<D> next, Rest... rest) {
   return Horner(d, x, hn::MulAdd(sum, x, hn::Set(d, next)), rest...);
 }
 
@@ -338,6 +338,65 @@ HWY_INLINE V Atan(D d, V x) {
                                 hn::IfThenElseZero(middle, hn::Set(d, -0x1.777a5cp-26f)));
   return hn::CopySign(hn::Add(base, hn::Add(r, hn::Add(tail, rest))), x);
 }
+
+// In double, so that y log2(x) has bits to spare: 0.51 ulp. Lanes where x is not a positive number, or y none, go to libm
+// one by one.
+#define LS_VECTOR_POW (HWY_HAVE_FLOAT64 && HWY_TARGET != HWY_SCALAR)
+#if LS_VECTOR_POW
+template <class D64, class V = hn::Vec<D64>>
+HWY_INLINE V PowOfPositive(D64 d, V x, V y) {
+  const hn::RebindToUnsigned<D64> du;
+  // x = 2^e m, m in [sqrt(1/2), sqrt(2)): log2(m) = 2 / ln2 atanh((m - 1) / (m + 1)), |.| <= 0.172, by its series.
+  const auto bits = hn::BitCast(du, x);
+  const auto biased = hn::ShiftRight<52>(hn::Add(bits, hn::Set(du, 0x00095F619980C433ull)));
+  const V e = hn::Sub(hn::BitCast(d, hn::Or(biased, hn::Set(du, 0x4330000000000000ull))),
+                      hn::Set(d, 0x1p52 + 1023));
+  const auto exponent = hn::ShiftLeft<52>(biased);
+  const V m = hn::BitCast(d, hn::Add(hn::Sub(bits, exponent), hn::Set(du, 0x3FF0000000000000ull)));
+  const V one = hn::Set(d, 1.0);
+  const V t = hn::Div(hn::Sub(m, one), hn::Add(m, one));
+  const V s = hn::Mul(t, t);
+  const V p = Horner(d, s, hn::Set(d, 1.0 / 13), 1.0 / 11, 1.0 / 9, 1.0 / 7, 1.0 / 5, 1.0 / 3, 1.0);
+  const V log2 = hn::MulAdd(hn::Mul(p, t), hn::Set(d, 2.8853900817779268), e);
+  // 2^z = 2^n e^(r ln2), |r| <= 1/2. f32 ends far before z does.
+  const V limit = hn::Set(d, 1000.0);
+  const V z = hn::Max(hn::Min(hn::Mul(y, log2), limit), hn::Neg(limit));
+  const V magic = hn::Set(d, 0x1.8p52);
+  const V shifted = hn::Add(z, magic);
+  const V u = hn::Mul(hn::Sub(z, hn::Sub(shifted, magic)), hn::Set(d, 0.6931471805599453));
+  const V q = Horner(d, u, hn::Set(d, 1.0 / 40320), 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24,
+                     1.0 / 6, 0.5, 1.0, 1.0);
+  const auto power =
+      hn::Add(hn::ShiftLeft<52>(hn::BitCast(du, shifted)), hn::Set(du, 0x3FF0000000000000ull));
+  return hn::Mul(q, hn::BitCast(d, power));
+}
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Pow(D d, V x, V y) {
+  const hn::Half<D> half;
+  const hn::Rebind<double, decltype(half)> d64;
+  const auto lower = PowOfPositive(d64, hn::PromoteTo(d64, hn::LowerHalf(half, x)),
+                                   hn::PromoteTo(d64, hn::LowerHalf(half, y)));
+  const auto upper = PowOfPositive(d64, hn::PromoteTo(d64, hn::UpperHalf(half, x)),
+                                   hn::PromoteTo(d64, hn::UpperHalf(half, y)));
+  V r = hn::Combine(d, hn::DemoteTo(half, upper), hn::DemoteTo(half, lower));
+  const V inf = hn::Set(d, kInf);
+  const auto usual = hn::And(hn::And(hn::Gt(x, hn::Zero(d)), hn::Lt(x, inf)),
+                             hn::Lt(hn::Abs(y), inf));  // false at NaN
+  if (HWY_UNLIKELY(!hn::AllTrue(d, usual))) {
+    HWY_ALIGN float a[HWY_MAX_BYTES / sizeof(float)], b[HWY_MAX_BYTES / sizeof(float)],
+        out[HWY_MAX_BYTES / sizeof(float)];
+    hn::Store(x, d, a);
+    hn::Store(y, d, b);
+    hn::Store(r, d, out);
+    for (size_t i = 0; i < hn::Lanes(d); ++i) {
+      if (!(a[i] > 0 && a[i] < kInf && std::fabs(b[i]) < kInf)) out[i] = std::pow(a[i], b[i]);
+    }
+    r = hn::Load(d, out);
+  }
+  return r;
+}
+#endif
 
 // max and min that carry NaN on from either side, as torch.maximum; Highway's leave that open.
 template <class D, class V = hn::Vec<D>>
