@@ -56,10 +56,9 @@ HWY_INLINE float SoftmaxRow(float* scores, int64_t visible, int64_t padded, cons
     hn::StoreU(s, d, scores + i);
     vmax = hn::Max(vmax, s);
   }
-  HWY_ALIGN float lanes[kStep];
-  hn::StoreU(vmax, d, lanes);
-  float next = maximum;
-  for (int64_t i = 0; i < kStep; ++i) next = lanes[i] > next ? lanes[i] : next;
+  // A NaN among the scores may or may not get here; it makes the total NaN below.
+  const float most = hn::GetLane(hn::MaxOfLanes(d, vmax));
+  const float next = most > maximum ? most : maximum;
   const float base = Subtrahend(next);
   const auto vbase = hn::Set(d, base);
   auto sum = hn::Zero(d);
@@ -70,9 +69,7 @@ HWY_INLINE float SoftmaxRow(float* scores, int64_t visible, int64_t padded, cons
     sum = hn::Add(sum, p);
   }
   for (; i < padded; i += kStep) hn::StoreU(hn::Zero(d), d, scores + i);
-  hn::StoreU(sum, d, lanes);
-  float added = 0;
-  for (int64_t lane = 0; lane < kStep; ++lane) added += lanes[lane];
+  const float added = hn::GetLane(hn::SumOfLanes(d, sum));
   const float shrink = ShrinkFactor(maximum - base);
   total = total * shrink + added;
   maximum = next;
@@ -86,24 +83,32 @@ bool LoadMask(const AttentionCall& call, const AttentionRow& row, int64_t begin,
               float* to) {
   const View& mask = *call.mask;
   const int64_t stride = mask.strides[3];
-  const int64_t offset = row.Offset(mask) + begin * stride;
-  bool any = false;
+  const int64_t offset = row.Offset(mask) + begin * stride, padded = RoundUp16(count);
+  const RowTag d;
+  constexpr int64_t kStep = hn::MaxLanes(RowTag());
+  const auto minus_inf = hn::Set(d, kMinusInf);
   if (mask.dtype == DType::kBool) {
+    const hn::RebindToSigned<RowTag> di;
+    const hn::Rebind<uint8_t, RowTag> bytes;
     const uint8_t* from = mask.as<const uint8_t>() + offset;
-    for (int64_t i = 0; i < count; ++i) {
-      const bool keep = from[i * stride] != 0;
-      to[i] = keep ? 0.0f : kMinusInf;
-      any |= keep;
+    int64_t i = 0;
+    for (; stride == 1 && i + kStep <= count; i += kStep) {
+      const auto keep = hn::Ne(hn::PromoteTo(di, hn::LoadU(bytes, from + i)), hn::Zero(di));
+      hn::StoreU(hn::IfThenElse(hn::RebindMask(d, keep), hn::Zero(d), minus_inf), d, to + i);
     }
+    for (; i < count; ++i) to[i] = from[i * stride] != 0 ? 0.0f : kMinusInf;
   } else {
     const T* from = mask.as<const T>() + offset;
-    for (int64_t i = 0; i < count; ++i) {
-      to[i] = ToFloat(from[i * stride]);
-      any |= to[i] != kMinusInf;
-    }
+    if (stride == 1)
+      WidenRow(from, count, to);
+    else
+      for (int64_t i = 0; i < count; ++i) to[i] = ToFloat(from[i * stride]);
   }
-  for (int64_t i = count; i < RoundUp16(count); ++i) to[i] = kMinusInf;
-  return any;
+  for (int64_t i = count; i < padded; ++i) to[i] = kMinusInf;
+  auto hidden = hn::Eq(minus_inf, minus_inf);
+  for (int64_t i = 0; i < padded; i += kStep)
+    hidden = hn::And(hidden, hn::Eq(hn::LoadU(d, to + i), minus_inf));
+  return !hn::AllTrue(d, hidden);
 }
 
 // The mean of v over all keys, as torch gives where every score is the same finite number.
