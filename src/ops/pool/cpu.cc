@@ -181,10 +181,14 @@ void PoolRowsApart(const PoolPrepared& pool, const PoolRows& steps, const Images
   const ops::Window &h = pool.windows[0], &w = pool.windows[1];
   const int64_t row_stride = images.x.strides[2], step = h.stride * row_stride;
   const int64_t divisor = pool.divisor ? pool.divisor : h.size * w.size;
-  const PoolTaps windows{images.x.as<const float>() + out.x + out.row * step,
+  // Narrow rows are read beyond their end, as far as the images go.
+  int64_t end = 1;
+  for (int d = 0; d < 4; ++d) end += (images.x.dims[d] - 1) * images.x.strides[d];
+  const int64_t first = out.x + out.row * step, row_step = h.dilation * row_stride;
+  const PoolTaps windows{images.x.as<const float>() + first,
                          h.size,
-                         h.dilation * row_stride,
-                         images.x.dims[3],
+                         row_step,
+                         end - first - (h.size - 1) * row_step,
                          w.stride,
                          w.size,
                          w.dilation};

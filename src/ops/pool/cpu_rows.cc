@@ -143,7 +143,7 @@ template <class Op>
 void Taps(const PoolTaps& first, int64_t count, int64_t from_step, int64_t n, float divisor,
           float* to) {
   PoolTaps t = first;
-  for (int64_t r = 0; r < count; ++r, t.from += from_step, to += n) {
+  for (int64_t r = 0; r < count; ++r, t.from += from_step, t.readable -= from_step, to += n) {
     int64_t j = 0;
     if (t.stride == 1) j = VectorTaps<Op, 1>(t, n, divisor, to);
     if (t.stride == 2) j = VectorTaps<Op, 2>(t, n, divisor, to);

@@ -13,7 +13,7 @@ inline constexpr int64_t kPoolSlack = 64;
 struct PoolTaps {
   const float* from;
   int64_t rows, row_step;  // of a window: how many, how far apart
-  int64_t readable;        // elements of a row that may be read
+  int64_t readable;        // elements that may be read from the window's last row on
   int64_t stride, taps, dilation;
 };
 

@@ -146,6 +146,13 @@ auto RunsOf(const Task& task) {
   else
     return Op::Init() < 0 ? task.runs.max : task.runs.min;
 }
+template <class Op>
+auto ColumnsOf(const Task& task) {
+  if constexpr (std::is_same_v<Op, SumOf<float>>)
+    return task.runs.sum_columns;
+  else
+    return Op::Init() < 0 ? task.runs.max_columns : task.runs.min_columns;
+}
 constexpr int64_t kShortRun = 8;  // below, a loop is as good
 
 template <class E, class Op>
@@ -186,8 +193,8 @@ void ReduceColumns(const Task& task, const ReducePlan::Dims& reduced, const type
   const int64_t column_stride = task.plan.kept.inner_stride();
   std::fill_n(acc, n, Op::Init());
   ForEachRun(reduced, x, [&](const typename E::Type* run, int64_t rows, int64_t stride) {
-    if constexpr (std::is_same_v<typename E::Value, float> && std::is_same_v<Op, SumOf<float>>) {
-      if (column_stride == 1) return task.runs.sum_columns(run, stride, rows, n, acc);
+    if constexpr (kHasRuns<E, Op>) {
+      if (column_stride == 1) return ColumnsOf<Op>(task)(run, stride, rows, n, acc);
     }
     for (int64_t r = 0; r < rows; ++r) {
       const typename E::Type* row = run + r * stride;

@@ -91,10 +91,14 @@ using ExtremeRunsFn = void (*)(const void* x, int64_t n, int64_t row_stride, int
 // out[c] += x[r * row_stride + c] for r < rows, c < columns <= kReduceBlock.
 using SumColumnsFn = void (*)(const void* x, int64_t row_stride, int64_t rows, int64_t columns,
                               double* out);
+// out[c] = the largest or smallest of itself and x[r * row_stride + c], likewise.
+using ExtremeColumnsFn = void (*)(const void* x, int64_t row_stride, int64_t rows, int64_t columns,
+                                  float* out);
 struct ReduceRuns {
   SumRunsFn sum;
   ExtremeRunsFn max, min;
   SumColumnsFn sum_columns;
+  ExtremeColumnsFn max_columns, min_columns;
 };
 ReduceRuns FindReduceRuns(DType dtype);  // f32, f16 or bf16, for the active ISA
 

@@ -8,6 +8,7 @@
 
 #include "hwy/highway.h"
 
+#include "backends/cpu/simd/math-inl.h"
 #include "backends/cpu/simd/reduce-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -70,9 +71,30 @@ void SumColumns(const void* from, int64_t row_stride, int64_t rows, int64_t colu
   }
 }
 
+template <int kSign, class E>
+void ExtremeColumns(const void* from, int64_t row_stride, int64_t rows, int64_t columns,
+                    float* out) {
+  const E e;
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = hn::Lanes(d);
+  const auto better = [&](auto a, auto b)
+                          HWY_ATTR { return kSign > 0 ? MaxNaN(d, a, b) : MinNaN(d, a, b); };
+  const auto* x = static_cast<const typename E::Type*>(from);
+  for (int64_t r = 0; r < rows; ++r, x += row_stride) {
+    int64_t c = 0;
+    for (; c + lanes <= columns; c += lanes)
+      hn::StoreU(better(hn::LoadU(d, out + c), LoadF32(e, d, x + c)), d, out + c);
+    if (c == columns) continue;
+    const int64_t left = columns - c;
+    const auto best = better(LoadPartial(F32{}, d, out + c, left), LoadPartial(e, d, x + c, left));
+    StorePartial(F32{}, best, d, out + c, left);
+  }
+}
+
 template <class E>
 ReduceRuns Runs() {
-  return {Sum<E>, Extreme<1, E>, Extreme<-1, E>, SumColumns<E>};
+  return {Sum<E>,        Extreme<1, E>,        Extreme<-1, E>,
+          SumColumns<E>, ExtremeColumns<1, E>, ExtremeColumns<-1, E>};
 }
 
 ReduceRuns FindRuns(DType dtype) {
