@@ -75,7 +75,7 @@ void RunProduct(ConvCall call, ThreadPool& pool, float* scratch) {
   // Rows of the weight in one task: as many as leave several tasks a thread, since the image is laid out anew
   // for each.
   const int64_t group_rows = call.group_rows();
-  const int64_t wanted = pool.size() == 1 ? 1 : CeilDiv(4 * pool.size(), images * blocks);
+  const int64_t wanted = pool.size() == 1 ? 1 : CeilDiv(2 * pool.size(), images * blocks);
   const int64_t rows = std::clamp<int64_t>(CeilDiv(group_rows, wanted), 64, kTaskRows) / 16 * 16;
   const int64_t row_blocks = CeilDiv(group_rows, rows);
   const int64_t work = std::max<int64_t>(

@@ -40,9 +40,9 @@ HWY_INLINE void Pixels(const Taps& taps, int64_t at, float* to) {
     hn::StoreU(hn::Add(sum[v], hn::Set(d, taps.bias)), d, to + v * kPixelLanes);
 }
 
-// kRows pixel rows of a square window whose rows are kStep apart, vector by vector: what is loaded serves every row that
-// sees it. The taps of a pixel come in their order, so its bits are those of Pixels. A row's last vector ends with it and
-// repeats some pixels of the one before.
+// kRows pixel rows of a square window whose rows are kStep apart, one or two vectors of columns at a time: what is loaded
+// serves every row that sees it, and weights, too many for registers, both vectors. The taps of a pixel come in their
+// order, so its bits are those of Pixels. A row's last vector ends with it and repeats some pixels of the one before.
 template <int kSize, int kRows, int kStep>
 HWY_NOINLINE void RowsOf(const Taps& taps, int64_t line, int64_t width, const float* end,
                          float* to) {
@@ -51,26 +51,45 @@ HWY_NOINLINE void RowsOf(const Taps& taps, int64_t line, int64_t width, const fl
   HWY_UNROLL(49)
   for (int t = 0; t < kSize * kSize; ++t) w[t] = hn::Set(d, taps.weight[t * 16]);
   const auto bias = hn::Set(d, taps.bias);
-  for (int64_t at = 0; at < width; at += kPixelLanes) {
-    if (at > 0 && at + kPixelLanes > width) at = width - kPixelLanes;
-    hn::Vec<Lane> sum[kRows];
-    HWY_UNROLL(4)
-    for (int i = 0; i < kRows; ++i) sum[i] = hn::Zero(d);
+  const auto columns = [&](auto wide, int64_t at) HWY_ATTR {
+    constexpr int kWide = wide.value;
+    hn::Vec<Lane> sum[kWide][kRows];
+    HWY_UNROLL(2)
+    for (int v = 0; v < kWide; ++v) {
+      HWY_UNROLL(4)
+      for (int i = 0; i < kRows; ++i) sum[v][i] = hn::Zero(d);
+    }
     HWY_UNROLL(13)
     for (int r = 0; r < (kRows - 1) * kStep + kSize; ++r) {
       HWY_UNROLL(7)
       for (int q = 0; q < kSize; ++q) {
-        const auto v = hn::LoadU(d, taps.line + r * line + taps.offsets[q] + at);
+        const float* const from = taps.line + r * line + taps.offsets[q] + at;
+        hn::Vec<Lane> seen[kWide];
+        HWY_UNROLL(2)
+        for (int v = 0; v < kWide; ++v) seen[v] = hn::LoadU(d, from + v * kPixelLanes);
         HWY_UNROLL(4)
         for (int i = 0; i < kRows; ++i) {
           const int p = r - i * kStep;
-          if (p >= 0 && p < kSize) sum[i] = hn::MulAdd(w[p * kSize + q], v, sum[i]);
+          if (p < 0 || p >= kSize) continue;
+          HWY_UNROLL(2)
+          for (int v = 0; v < kWide; ++v)
+            sum[v][i] = hn::MulAdd(w[p * kSize + q], seen[v], sum[v][i]);
         }
       }
     }
-    HWY_UNROLL(4)
-    for (int i = 0; i < kRows; ++i) sum[i] = hn::Add(sum[i], bias);
-    StoreRows(sum, width, end, to + at);
+    HWY_UNROLL(2)
+    for (int v = 0; v < kWide; ++v) {
+      HWY_UNROLL(4)
+      for (int i = 0; i < kRows; ++i) sum[v][i] = hn::Add(sum[v][i], bias);
+      StoreRows(sum[v], width, end, to + at + v * kPixelLanes);
+    }
+  };
+  int64_t at = 0;
+  for (; at + 2 * kPixelLanes <= width; at += 2 * kPixelLanes)
+    columns(std::integral_constant<int, 2>(), at);
+  for (; at < width; at += kPixelLanes) {
+    if (at > 0 && at + kPixelLanes > width) at = width - kPixelLanes;
+    columns(std::integral_constant<int, 1>(), at);
   }
 }
 

@@ -326,9 +326,11 @@ Status Run(const KernelArgs& args) {
   Source* sources = reinterpret_cast<Source*>(args.scratch);
   std::byte* workers = args.scratch + SourceBytes(args.inputs.size());
   const Space space = Collapse(args.out(0), args.inputs, sources);
-  const bool large = args.out(0).numel() * SizeOf(program.dtype) >= kStreamBytes;
-  const StreamFn stream = large ? FindStream() : nullptr;
   const std::span<const Source> inputs(sources, args.inputs.size());
+  size_t bytes = space.numel * SizeOf(program.dtype);
+  for (const Source& source : inputs) bytes += source.flat ? space.numel * source.size : 0;
+  const bool large = bytes >= kStreamBytes;
+  const StreamFn stream = large ? FindStream() : nullptr;
   const bool transposed = std::any_of(inputs.begin(), inputs.end(),
                                       [&](const Source& s) { return s.transposed(space); });
   const int64_t most = large && !transposed ? kStreamTile : MostOfATile(program, inputs);
