@@ -264,6 +264,8 @@ class Runner {
 constexpr int64_t kDirectTile = 16 * kTile;
 // Loads wait while a tile is streamed out: short turns.
 constexpr int64_t kStreamTile = kTile / 2;
+// Dearer programs wait for their arithmetic, not for memory: the turns of stores would come on top.
+constexpr int kStreamWeight = 8;
 int64_t MostOfATile(const Program& program, std::span<const Source> sources) {
   bool direct = program.direct;
   for (const Source& source : sources) direct = direct && (source.flat || source.same);
@@ -329,7 +331,7 @@ Status Run(const KernelArgs& args) {
   const std::span<const Source> inputs(sources, args.inputs.size());
   size_t bytes = space.numel * SizeOf(program.dtype);
   for (const Source& source : inputs) bytes += source.flat ? space.numel * source.size : 0;
-  const bool large = bytes >= kStreamBytes;
+  const bool large = bytes >= kStreamBytes && program.weight <= kStreamWeight;
   const StreamFn stream = large ? FindStream() : nullptr;
   const bool transposed = std::any_of(inputs.begin(), inputs.end(),
                                       [&](const Source& s) { return s.transposed(space); });
