@@ -198,17 +198,20 @@ TEST(Conv, WhatIsNotFiniteStaysInItsWindows) {
   }
 }
 
-// Square depthwise windows, from rows in place or laid out: every width near a vector's and below, both strides, any
-// padding above.
+// Square depthwise windows, from rows in place: every width near a vector's and below, both strides, any padding above
+// and at the sides.
 TEST(Conv, DepthwiseSquares) {
   for (const int64_t size : {3, 5, 7})
     for (const int64_t stride : {1, 2})
       for (const int64_t rows : {1, 3, 9, 14})
         for (const int64_t width : {1, 2, 5, 6, 7, 8, 9, 15, 16, 17, 18, 31, 32, 33, 34, 48, 64}) {
           const int64_t half = size / 2, above = rows % 2 + half;
-          const ops::Window w = {.size = size, .stride = stride, .before = half, .after = half};
+          const int64_t left = rows == 9 ? size - half - 2 : rows == 14 ? size + 2 : half;
+          const ops::Window w = {.size = size, .stride = stride, .before = left, .after = size - 1};
+          const ops::Window even = {.size = size, .stride = stride, .before = half, .after = half};
           const ops::Window h = {.size = size, .stride = stride, .before = above, .after = half};
           CheckConv({1, 3, 3, 3, rows, width, h, w, DType::kF32, width % 2 == 0});
+          CheckConv({1, 3, 3, 3, rows, width, h, even, DType::kF32, width % 2 == 1});
         }
   const ops::Window seven = {.size = 7, .before = 3, .after = 3};
   CheckConv({2, 4, 8, 4, 5, 5, seven, seven});  // two channels out of one
@@ -251,6 +254,8 @@ TEST(Conv, ImagesOfAnyLayout) {
 TEST(Conv, DepthwiseRowsLongerThanABlock) {
   CheckConv({1, 2, 2, 2, 4, 9000, kThree, kThree});
   CheckConv({1, 2, 2, 2, 40, 300, {.size = 5, .dilation = 7, .before = 3}, kThree});
+  const ops::Window two = {.size = 5, .stride = 2, .before = 2, .after = 2};
+  CheckConv({1, 2, 2, 2, 60, 700, two, two});
 }
 
 // The shape rules of windows: what cannot be is refused with its numbers, the rest follows torch.

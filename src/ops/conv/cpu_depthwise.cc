@@ -11,6 +11,7 @@
 #include "backends/cpu/simd/dispatch.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "ops/conv/columns-inl.h"
 #include "ops/conv/depthwise-inl.h"
 #include "ops/conv/rows-inl.h"
 // clang-format on
@@ -40,83 +41,31 @@ HWY_INLINE void Pixels(const Taps& taps, int64_t at, float* to) {
     hn::StoreU(hn::Add(sum[v], hn::Set(d, taps.bias)), d, to + v * kPixelLanes);
 }
 
-// kRows pixel rows of a square window whose rows are kStep apart, one or two vectors of columns at a time: what is loaded
-// serves every row that sees it, and weights, too many for registers, both vectors. The taps of a pixel come in their
-// order, so its bits are those of Pixels. A row's last vector ends with it and repeats some pixels of the one before.
-template <int kSize, int kRows, int kStep>
-HWY_NOINLINE void RowsOf(const Taps& taps, int64_t line, int64_t width, const float* end,
-                         float* to) {
-  const Lane d;
-  hn::Vec<Lane> w[kSize * kSize];
-  HWY_UNROLL(49)
-  for (int t = 0; t < kSize * kSize; ++t) w[t] = hn::Set(d, taps.weight[t * 16]);
-  const auto bias = hn::Set(d, taps.bias);
-  const auto columns = [&](auto wide, int64_t at) HWY_ATTR {
-    constexpr int kWide = wide.value;
-    hn::Vec<Lane> sum[kWide][kRows];
-    HWY_UNROLL(2)
-    for (int v = 0; v < kWide; ++v) {
-      HWY_UNROLL(4)
-      for (int i = 0; i < kRows; ++i) sum[v][i] = hn::Zero(d);
-    }
-    HWY_UNROLL(13)
-    for (int r = 0; r < (kRows - 1) * kStep + kSize; ++r) {
-      HWY_UNROLL(7)
-      for (int q = 0; q < kSize; ++q) {
-        const float* const from = taps.line + r * line + taps.offsets[q] + at;
-        hn::Vec<Lane> seen[kWide];
-        HWY_UNROLL(2)
-        for (int v = 0; v < kWide; ++v) seen[v] = hn::LoadU(d, from + v * kPixelLanes);
-        HWY_UNROLL(4)
-        for (int i = 0; i < kRows; ++i) {
-          const int p = r - i * kStep;
-          if (p < 0 || p >= kSize) continue;
-          HWY_UNROLL(2)
-          for (int v = 0; v < kWide; ++v)
-            sum[v][i] = hn::MulAdd(w[p * kSize + q], seen[v], sum[v][i]);
-        }
-      }
-    }
-    HWY_UNROLL(2)
-    for (int v = 0; v < kWide; ++v) {
-      HWY_UNROLL(4)
-      for (int i = 0; i < kRows; ++i) sum[v][i] = hn::Add(sum[v][i], bias);
-      StoreRows(sum[v], width, end, to + at + v * kPixelLanes);
-    }
-  };
-  int64_t at = 0;
-  for (; at + 2 * kPixelLanes <= width; at += 2 * kPixelLanes)
-    columns(std::integral_constant<int, 2>(), at);
-  for (; at < width; at += kPixelLanes) {
-    if (at > 0 && at + kPixelLanes > width) at = width - kPixelLanes;
-    columns(std::integral_constant<int, 1>(), at);
-  }
-}
-
-template <int kSize, int kStep>
-void PlaneOf(const Taps& taps, int64_t line, int64_t rows, int64_t width, float* to) {
-  ForRows(rows, [&](auto count, int64_t first) HWY_ATTR {
-    Taps from = taps;
-    from.line += first * kStep * line;
-    RowsOf<kSize, count.value, kStep>(from, line, width, to + rows * width, to + first * width);
-  });
-}
-
-using PlaneFn = void (*)(const Taps& taps, int64_t line, int64_t rows, int64_t width, float* to);
-PlaneFn FindPlane(const ConvCall& call) {
+// Null: the image has to be laid out.
+DenseFn FindDense([[maybe_unused]] const ConvCall& call) {
+#if HWY_TARGET != HWY_SCALAR
   const ops::Window &h = call.h, &w = call.w;
-  if (h.size != w.size || h.dilation != 1 || w.dilation != 1 || h.stride > 2) return nullptr;
-  switch (h.size) {
-    case 3: return h.stride == 1 ? PlaneOf<3, 1> : PlaneOf<3, 2>;
-    case 5: return h.stride == 1 ? PlaneOf<5, 1> : PlaneOf<5, 2>;
-    case 7: return h.stride == 1 ? PlaneOf<7, 1> : PlaneOf<7, 2>;
-    default: return nullptr;
+  if (h.size != w.size || h.stride != w.stride || h.dilation != 1 || w.dilation != 1 ||
+      call.x_strides[3] != 1)
+    return nullptr;
+  const bool aligned = w.before == w.size / 2 && call.out_width * w.stride == call.width;
+  switch (w.stride * 10 + w.size) {
+    case 13: return aligned ? DensePlane<1> : DownPlane<3, 1>;
+    case 15: return DownPlane<5, 1>;
+    case 17: return DownPlane<7, 1>;
+    case 23: return aligned ? DensePlane<2> : DownPlane<3, 2>;
+    case 25: return DownPlane<5, 2>;
+    case 27: return DownPlane<7, 2>;
+    default: break;
   }
+#endif
+  return nullptr;
 }
 
-// dense: of FindDense.
+// dense: of FindDense. limit: where this worker's tasks end; what lies before, it stores later.
 template <typename T>
-HWY_INLINE void DepthwiseTyped(const ConvCall& call, DenseFn dense, const DepthwiseTask& task) {
+HWY_INLINE void DepthwiseTyped(const ConvCall& call, DenseFn dense, const DepthwiseTask& task,
+                               [[maybe_unused]] const T* limit) {
   const int64_t width = call.out_width;
   int64_t* const offsets = reinterpret_cast<int64_t*>(task.scratch);
   float* const lines = task.scratch + 2 * call.taps();
@@ -132,18 +81,12 @@ HWY_INLINE void DepthwiseTyped(const ConvCall& call, DenseFn dense, const Depthw
   T* to = reinterpret_cast<T*>(call.y) +
           ((task.image * call.rows + task.row) * call.out_height + task.begin) * width;
   if constexpr (std::is_same_v<T, float>) {
-    if (dense != nullptr) return dense(call, task, plane, taps, lines, to);
+    if (dense != nullptr) return dense(call, task, plane, taps, lines, limit, to);
   }
   const int64_t line = ImageLine(call.w, width);
   for (int64_t t = 0; t < call.taps(); ++t)
     offsets[t] = TapOffset(call, width, t / call.w.size, t % call.w.size);
   LayOut(call, plane, task.begin, task.end, 0, width, lines);
-  if constexpr (std::is_same_v<T, float>) {
-    if (const PlaneFn plane_of = FindPlane(call)) {
-      taps.line = lines;
-      return plane_of(taps, line, task.end - task.begin, width, to);
-    }
-  }
   for (int64_t i = 0; i < task.end - task.begin; ++i, to += width) {
     taps.line = lines + i * call.h.stride * line;
     const int64_t vectors = (width + kPixelLanes - 1) / kPixelLanes;
@@ -170,24 +113,31 @@ HWY_INLINE void DepthwiseTyped(const ConvCall& call, DenseFn dense, const Depthw
   }
 }
 
-void Depthwise(const ConvCall& call, int64_t blocks, int64_t begin, int64_t end, float* scratch) {
-  const int64_t first = begin / blocks, group_rows = call.group_rows();
+template <typename T>
+void DepthwiseTasks(const ConvCall& call, int64_t blocks, int64_t begin, int64_t end,
+                    float* scratch) {
+  // Planes may be tiny: what is the same for all of them, and divisions, come before the loop.
+  const int64_t first = begin / blocks, group_rows = call.group_rows(), height = call.out_height;
   int64_t image = first / call.rows, row = first % call.rows, block = begin % blocks;
   int64_t channel = row / group_rows, turn = row % group_rows;
-  // Planes may be tiny: what is the same for all of them, and divisions, come before the loop.
   const DenseFn dense = FindDense(call);
+  const int64_t limit_row = end / blocks * height + height * (end % blocks) / blocks;
+  const T* const limit = reinterpret_cast<const T*>(call.y) + limit_row * call.out_width;
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t top = blocks == 1 ? 0 : height * block / blocks;
+    const int64_t bottom = blocks == 1 ? height : height * (block + 1) / blocks;
+    DepthwiseTyped<T>(call, dense, {image, channel, row, top, bottom, scratch}, limit);
+    if (++block < blocks) continue;
+    block = 0;
+    if (++turn == group_rows) turn = 0, ++channel;
+    if (++row == call.rows) row = channel = 0, ++image;
+  }
+}
+
+void Depthwise(const ConvCall& call, int64_t blocks, int64_t begin, int64_t end, float* scratch) {
   WithElement(call.dtype, [&](auto type) HWY_ATTR {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t height = call.out_height;
-      const int64_t top = blocks == 1 ? 0 : height * block / blocks;
-      const int64_t bottom = blocks == 1 ? height : height * (block + 1) / blocks;
-      DepthwiseTyped<std::remove_const_t<std::remove_pointer_t<decltype(type)>>>(
-          call, dense, {image, channel, row, top, bottom, scratch});
-      if (++block < blocks) continue;
-      block = 0;
-      if (++turn == group_rows) turn = 0, ++channel;
-      if (++row == call.rows) row = channel = 0, ++image;
-    }
+    DepthwiseTasks<std::remove_const_t<std::remove_pointer_t<decltype(type)>>>(call, blocks, begin,
+                                                                               end, scratch);
   });
 }
 

@@ -1,4 +1,4 @@
-// Depthwise windows straight from rows that lie dense in memory, and what they share with laid-out ones.
+// Depthwise 3x3 windows straight from rows that lie dense in memory, and what they share with others.
 #if defined(LIVESHAPE_CONV_DEPTHWISE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef LIVESHAPE_CONV_DEPTHWISE_INL_H_
 #undef LIVESHAPE_CONV_DEPTHWISE_INL_H_
@@ -15,11 +15,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace liveshape::cpu::HWY_NAMESPACE {
 namespace {
-
-namespace hn = hwy::HWY_NAMESPACE;
-
-using Lane = hn::ScalableTag<float>;
-constexpr int kPixelLanes = static_cast<int>(hn::MaxLanes(Lane()));
 
 // Some pixel rows of one output channel.
 struct DepthwiseTask {
@@ -51,15 +46,15 @@ HWY_INLINE void ForRows(int64_t rows, F&& f) {
 }
 
 // One vector a row. Where rows are shorter than a vector, what lies beyond is the next ones', which are stored later;
-// beyond `end` is another task's.
+// beyond `limit` is another worker's.
 template <int kRows>
-HWY_INLINE void StoreRows(const hn::Vec<Lane> (&sum)[kRows], int64_t width, const float* end,
+HWY_INLINE void StoreRows(const hn::Vec<Lane> (&sum)[kRows], int64_t width, const float* limit,
                           float* to) {
   const Lane d;
   HWY_UNROLL(4)
   for (int i = 0; i < kRows; ++i) {
     float* const row = to + i * width;
-    if (width < kPixelLanes && row + kPixelLanes > end) {
+    if (width < kPixelLanes && row + kPixelLanes > limit) {
       HWY_ALIGN float edge[kPixelLanes];
       hn::Store(sum[i], d, edge);
       for (int64_t j = 0; j < width; ++j) row[j] = edge[j];
@@ -70,11 +65,9 @@ HWY_INLINE void StoreRows(const hn::Vec<Lane> (&sum)[kRows], int64_t width, cons
 }
 
 using DenseFn = void (*)(const ConvCall& call, const DepthwiseTask& task, const float* plane,
-                         const Taps& taps, float* zeros, float* to);
+                         const Taps& taps, float* zeros, const float* limit, float* to);
 
-#if HWY_TARGET == HWY_SCALAR
-DenseFn FindDense(const ConvCall&) { return nullptr; }
-#else
+#if HWY_TARGET != HWY_SCALAR
 // Straight from rows that lie dense in memory, where a window reaches at most into the neighbouring pixel's: laying
 // them out costs more than the taps do. Lanes that would read beside the row are shifted in as zeros.
 //
@@ -148,9 +141,8 @@ enum class Part {
   kWhole,   // the row is a vector
   kNarrow,  // the row is less
 };
-template <int kSize, int kStep, Part kPart>
-HWY_INLINE void DenseTaps(const float* row, int64_t at, int64_t width,
-                          hn::Vec<Lane> (&tap)[kSize]) {
+template <int kStep, Part kPart>
+HWY_INLINE void DenseTaps(const float* row, int64_t at, int64_t width, hn::Vec<Lane> (&tap)[3]) {
   constexpr bool kFirst = kPart != Part::kMiddle && kPart != Part::kLast;
   constexpr bool kLast = kPart != Part::kMiddle && kPart != Part::kFirst;
   const Lane d;
@@ -160,7 +152,6 @@ HWY_INLINE void DenseTaps(const float* row, int64_t at, int64_t width,
     return hn::MaskedLoad(hn::FirstN(d, inside > 0 ? inside : 0), d, row + column);
   };
   if constexpr (kStep == 1) {
-    static_assert(kSize == 3);
     tap[1] = load(at);
     tap[0] = kFirst ? ShiftLanes<1, 1>(tap[1]) : load(at - 1);
     tap[2] = kLast ? ShiftLanes<1, -1>(tap[1]) : load(at + 1);
@@ -171,45 +162,40 @@ HWY_INLINE void DenseTaps(const float* row, int64_t at, int64_t width,
     const auto odd = [&](int64_t column) HWY_ATTR {
       return hn::OddEven(load(column + kPixelLanes), hn::Shuffle2301(load(column)));
     };
-    constexpr int kCentre = kSize / 2;
-    tap[kCentre] = even(2 * at);
-    tap[kCentre + 1] = odd(2 * at);
-    tap[kCentre - 1] = kFirst ? ShiftLanes<2, 1>(tap[kCentre + 1]) : odd(2 * at - 2);
-    if constexpr (kSize == 5) {
-      tap[0] = kFirst ? ShiftLanes<2, 1>(tap[2]) : even(2 * at - 2);
-      tap[4] = kLast ? ShiftLanes<2, -1>(tap[2]) : even(2 * at + 2);
-    }
+    tap[1] = even(2 * at);
+    tap[2] = odd(2 * at);
+    tap[0] = kFirst ? ShiftLanes<2, 1>(tap[2]) : odd(2 * at - 2);
   }
 }
 
 // rows: of the image, from the first that the first pixel row sees; those outside are zeros.
-template <int kSize, int kRows, int kStep>
+template <int kRows, int kStep>
 HWY_NOINLINE void DenseRows(const Taps& taps, const float* const* rows, int64_t width,
-                            const float* end, float* to) {
+                            const float* limit, float* to) {
   const Lane d;
-  hn::Vec<Lane> w[kSize * kSize];
-  HWY_UNROLL(25)
-  for (int t = 0; t < kSize * kSize; ++t) w[t] = hn::Set(d, taps.weight[t * 16]);
+  hn::Vec<Lane> w[9];
+  HWY_UNROLL(9)
+  for (int t = 0; t < 9; ++t) w[t] = hn::Set(d, taps.weight[t * 16]);
   const auto bias = hn::Set(d, taps.bias);
   const auto pixels = [&](auto part, int64_t at) HWY_ATTR {
     hn::Vec<Lane> sum[kRows];
     HWY_UNROLL(4)
     for (int i = 0; i < kRows; ++i) sum[i] = hn::Zero(d);
-    HWY_UNROLL(11)
-    for (int r = 0; r < (kRows - 1) * kStep + kSize; ++r) {
-      hn::Vec<Lane> tap[kSize];
-      DenseTaps<kSize, kStep, part.value>(rows[r], at, width, tap);
+    HWY_UNROLL(9)
+    for (int r = 0; r < (kRows - 1) * kStep + 3; ++r) {
+      hn::Vec<Lane> tap[3];
+      DenseTaps<kStep, part.value>(rows[r], at, width, tap);
       HWY_UNROLL(4)
       for (int i = 0; i < kRows; ++i) {
         const int p = r - i * kStep;
-        if (p < 0 || p >= kSize) continue;
-        HWY_UNROLL(5)
-        for (int q = 0; q < kSize; ++q) sum[i] = hn::MulAdd(w[p * kSize + q], tap[q], sum[i]);
+        if (p < 0 || p >= 3) continue;
+        HWY_UNROLL(3)
+        for (int q = 0; q < 3; ++q) sum[i] = hn::MulAdd(w[p * 3 + q], tap[q], sum[i]);
       }
     }
     HWY_UNROLL(4)
     for (int i = 0; i < kRows; ++i) sum[i] = InOrder<kStep>(hn::Add(sum[i], bias));
-    StoreRows(sum, width, end, to + at);
+    StoreRows(sum, width, limit, to + at);
   };
   if (width < kPixelLanes) return pixels(std::integral_constant<Part, Part::kNarrow>(), 0);
   if (width == kPixelLanes) return pixels(std::integral_constant<Part, Part::kWhole>(), 0);
@@ -222,21 +208,23 @@ HWY_NOINLINE void DenseRows(const Taps& taps, const float* const* rows, int64_t 
 // Rows of less than a vector, moved by one: down the plane, each row of the image is read once, for the three pixel rows
 // that see it. What it adds to each is summed by itself: a vector a row is too little to hide one chain through all taps.
 void NarrowPlane3x3(const ConvCall& call, const DepthwiseTask& task, const float* plane,
-                    const Taps& taps, float* to) {
+                    const Taps& taps, const float* limit, float* to) {
   const Lane d;
   hn::Vec<Lane> w[9];
   HWY_UNROLL(9)
   for (int t = 0; t < 9; ++t) w[t] = hn::Set(d, taps.weight[t * 16]);
   const auto bias = hn::Set(d, taps.bias);
-  const int64_t width = call.out_width;
-  const float* const end = to + (task.end - task.begin) * width;
+  const int64_t width = call.out_width, begin = task.begin, end = task.end;
+  const int64_t before = call.h.before, height = call.height, step = call.x_strides[2];
   const auto inside = hn::FirstN(d, width);
   auto upper = hn::Zero(d), middle = hn::Zero(d), lower = hn::Zero(d);
-  for (int64_t i = task.begin - 2; i < task.end; ++i) {  // the upper pixel row
+  for (int64_t i = begin - 2; i < end; ++i) {  // the upper pixel row
     upper = middle, middle = lower, lower = hn::Zero(d);
-    const int64_t row = i + 2 - call.h.before;
-    if (row >= 0 && row < call.height) {
-      const auto seen = hn::MaskedLoad(inside, d, plane + row * call.x_strides[2]);
+    const int64_t row = i + 2 - before;
+    if (row >= 0 && row < height) {
+      const float* const from = plane + row * step;
+      __builtin_prefetch(from + 512, 0, 3);
+      const auto seen = hn::MaskedLoad(inside, d, from);
       const hn::Vec<Lane> tap[] = {RotateLanes<1>(seen), seen, RotateLanes<-1>(seen)};
       const auto sum_of = [&](int p) HWY_ATTR {
         const auto first = hn::Mul(w[3 * p], tap[0]);
@@ -246,40 +234,29 @@ void NarrowPlane3x3(const ConvCall& call, const DepthwiseTask& task, const float
       middle = hn::Add(middle, sum_of(1));
       upper = hn::Add(upper, sum_of(2));
     }
-    if (i < task.begin) continue;
+    if (i < begin) continue;
     const hn::Vec<Lane> sum[] = {hn::Add(upper, bias)};
-    StoreRows(sum, width, end, to + (i - task.begin) * width);
+    StoreRows(sum, width, limit, to);
+    to += width;
   }
 }
 
-template <int kSize, int kStep>
+template <int kStep>
 void DensePlane(const ConvCall& call, const DepthwiseTask& task, const float* plane,
-                const Taps& taps, float* zeros, float* to) {
-  if (kSize == 3 && kStep == 1 && call.out_width < kPixelLanes)
-    return NarrowPlane3x3(call, task, plane, taps, to);
+                const Taps& taps, float* zeros, const float* limit, float* to) {
+  if (kStep == 1 && call.out_width < kPixelLanes)
+    return NarrowPlane3x3(call, task, plane, taps, limit, to);
   FillZero(zeros, call.width);
   const int64_t count = task.end - task.begin, width = call.out_width;
   ForRows(count, [&](auto some, int64_t first) HWY_ATTR {
-    constexpr int kSeen = (some.value - 1) * kStep + kSize;
+    constexpr int kSeen = (some.value - 1) * kStep + 3;
     const float* rows[kSeen];
     for (int r = 0; r < kSeen; ++r) {
       const int64_t row = (task.begin + first) * kStep - call.h.before + r;
       rows[r] = row >= 0 && row < call.height ? plane + row * call.x_strides[2] : zeros;
     }
-    DenseRows<kSize, some.value, kStep>(taps, rows, width, to + count * width, to + first * width);
+    DenseRows<some.value, kStep>(taps, rows, width, limit, to + first * width);
   });
-}
-
-// Null: the image has to be laid out.
-DenseFn FindDense(const ConvCall& call) {
-  const ops::Window &h = call.h, &w = call.w;
-  const bool fits = h.size == w.size && h.dilation == 1 && w.dilation == 1 &&
-                    h.stride == w.stride && w.before == w.size / 2 && call.x_strides[3] == 1 &&
-                    call.out_width * w.stride == call.width;
-  if (fits && w.size == 3 && w.stride == 1) return DensePlane<3, 1>;
-  if (fits && w.size == 3 && w.stride == 2) return DensePlane<3, 2>;
-  if (fits && w.size == 5 && w.stride == 2) return DensePlane<5, 2>;
-  return nullptr;
 }
 #endif
 

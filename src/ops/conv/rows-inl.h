@@ -16,6 +16,12 @@ HWY_BEFORE_NAMESPACE();
 namespace liveshape::cpu::HWY_NAMESPACE {
 namespace {
 
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Vectors run along pixels.
+using Lane = hn::ScalableTag<float>;
+constexpr int kPixelLanes = static_cast<int>(hn::MaxLanes(Lane()));
+
 // Calls f with a null pointer of the element type.
 template <typename F>
 HWY_INLINE void WithElement(DType dtype, F&& f) {
@@ -31,8 +37,8 @@ template <typename T>
 HWY_INLINE void Gather(const T* from, int64_t step, int64_t count, float* to) {
   int64_t i = 0;
 #if HWY_TARGET != HWY_SCALAR
-  const hn::ScalableTag<float> d;
-  const int64_t lanes = hn::Lanes(d);
+  const Lane d;
+  constexpr int64_t lanes = kPixelLanes;
   if (step == 1 && count >= lanes) {
     for (; i + lanes <= count; i += lanes) hn::StoreU(LoadAsFloat(d, from + i), d, to + i);
     hn::StoreU(LoadAsFloat(d, from + count - lanes), d, to + count - lanes);
@@ -54,8 +60,8 @@ HWY_INLINE void Gather(const T* from, int64_t step, int64_t count, float* to) {
 
 // At least `count` zeros, in whole vectors.
 HWY_INLINE void FillZero(float* to, int64_t count) {
-  const hn::ScalableTag<float> d;
-  const int64_t lanes = hn::Lanes(d);
+  const Lane d;
+  constexpr int64_t lanes = kPixelLanes;
   for (int64_t i = 0; i < count; i += lanes) hn::StoreU(hn::Zero(d), d, to + i);
 }
 
@@ -86,8 +92,8 @@ struct Phase {
 template <typename T>
 HWY_INLINE void GatherPairs(const T* from, const Phase& first, const Phase& second, float* even,
                             float* odd) {
-  const hn::ScalableTag<float> d;
-  const int64_t lanes = hn::Lanes(d);
+  const Lane d;
+  constexpr int64_t lanes = kPixelLanes;
   int64_t i = first.begin < second.begin ? second.begin : first.begin;
   const int64_t end = first.end < second.end ? first.end : second.end;
   for (int64_t k = first.begin; k < i && k < first.end; ++k) even[k] = ToFloat(from[2 * k]);

@@ -12,15 +12,12 @@
 #include <utility>
 
 #include "hwy/highway.h"
+#include "ops/conv/rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace liveshape::cpu::HWY_NAMESPACE {
 namespace {
 
-namespace hn = hwy::HWY_NAMESPACE;
-
-using Lane = hn::ScalableTag<float>;
-constexpr int kPixelLanes = static_cast<int>(hn::MaxLanes(Lane()));
 // 12 accumulators, 3 of pixels and a broadcast are AVX2's 16 registers; the others have 32. Both divide a
 // panel's 16 rows.
 constexpr int kTileVectors = 3;
