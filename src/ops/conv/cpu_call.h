@@ -68,7 +68,7 @@ inline int64_t PatchStep(int64_t depth, int64_t taps) {
 }
 inline constexpr int64_t kPatchPixels = 432;  // of a block, about: at most 220 KB of L2
 inline constexpr int64_t kVectorPixels = 16;  // whole vectors on every ISA
-inline constexpr int64_t kTaskRows = 256;     // at most
+inline constexpr int64_t kTaskRows = 512;     // at most
 
 struct ConvTask {
   int64_t image;
