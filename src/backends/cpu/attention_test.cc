@@ -165,8 +165,8 @@ struct Problem {
   std::vector<std::byte> Run(int threads, bool decode) {
     ThreadPool& pool = PoolOf(threads);
     const int64_t floats = std::max(
-        threads * BlockScratch(call.rows(), c.t, c.d, c.e, call.mask).total(),
-        threads * ChunkScratch(call.rows(), c.t, c.d, call.mask).total() +
+        threads * BlockScratch(call.rows(), c.t, c.d, c.e).total(),
+        threads * ChunkScratch(call.rows(), c.t, c.d).total() +
             (c.b * c.g * std::max<int64_t>(1, (c.t + kDecodeKeys - 1) / kDecodeKeys) * kDecodeRows +
              1) *
                 PartialFloats(c.e));

@@ -53,14 +53,13 @@ Result<std::unique_ptr<Prepared>> Prepare(const ir::Graph& graph, const ir::Node
 sym::Expr Scratch(const ir::Graph& graph, const ir::Node& node, int threads) {
   const ir::Dims &q = graph.type(node.inputs[0]).dims, &k = graph.type(node.inputs[1]).dims;
   const sym::Expr keys = k[2], depth = q[3], width = graph.type(node.inputs[2]).dims[3];
-  const bool masked = node.inputs.size() > 3 && node.inputs[3] != ir::kNoValue;
   // Of one group, at most: all heads may be of one.
   const sym::Expr rows = AtMost(q[2], kAttentionRows) * AtMost(q[1], kAttentionRows);
-  const sym::Expr blocked = BlockScratch(rows, keys, depth, width, masked).total() * threads;
+  const sym::Expr blocked = BlockScratch(rows, keys, depth, width).total() * threads;
   const sym::Expr chunks = sym::Max(DivideUp(keys, kDecodeKeys), graph.table().Int(1));
   const sym::Expr records = q[0] * k[1] * chunks * AtMost(rows, kDecodeRows) + 1;
   const sym::Expr decode =
-      ChunkScratch(rows, keys, depth, masked).total() * threads + records * PartialFloats(width);
+      ChunkScratch(rows, keys, depth).total() * threads + records * PartialFloats(width);
   return sym::Max(blocked, decode) * static_cast<int64_t>(sizeof(float));
 }
 

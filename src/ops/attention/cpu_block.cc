@@ -18,6 +18,8 @@ HWY_BEFORE_NAMESPACE();
 namespace liveshape::cpu::HWY_NAMESPACE {
 namespace {
 
+static_assert(kMaxRows <= kTileRows);
+
 template <typename T>
 class BlockOfRows {
  public:
@@ -32,13 +34,12 @@ class BlockOfRows {
         depth_(call.depth()),
         width_(call.width()),
         padded_width_(RoundUp16(width_)) {
-    const BlockScratch layout(call.rows(), call.keys(), depth_, width_, call.mask != nullptr);
+    const BlockScratch layout(call.rows(), call.keys(), depth_, width_);
     queries_ = scratch;
     key_panels_ = queries_ + layout.queries;
     value_panels_ = key_panels_ + layout.key_panels;
     scores_ = value_panels_ + layout.value_panels;
-    mask_ = scores_ + layout.scores;
-    sums_ = mask_ + layout.mask;
+    sums_ = scores_ + layout.scores;
     maximum_ = sums_ + layout.sums;
     total_ = maximum_ + layout.state / 2;
     mean_ = maximum_ + layout.state;
@@ -54,7 +55,10 @@ class BlockOfRows {
       maximum_[r] = kMinusInf;
       total_[r] = 0;
     }
-    for (int64_t i = 0; i < rows_ * padded_width_; ++i) sums_[i] = 0;
+    const RowTag d;
+    constexpr int64_t kStep = hn::MaxLanes(RowTag());
+    for (int64_t i = 0; i < rows_ * padded_width_; i += kStep)
+      hn::StoreU(hn::Zero(d), d, sums_ + i);
     for (int64_t key = 0; key < seen; key += kAttentionKeys) {
       Keys(key, std::min(kAttentionKeys, seen - key));
     }
@@ -77,30 +81,26 @@ class BlockOfRows {
       PackRows(rows, tiles_.Height(t), call_.q->strides[3], depth_,
                queries_ + tiles_.Begin(t) * depth_);
     }
+    ScaleRow(queries_, RoundUp16(rows_ * depth_), call_.scale);
   }
 
-  // How many keys of this block row r sees, before the mask.
-  int64_t VisibleIn(int64_t r, int64_t key, int64_t count) const {
-    return std::clamp<int64_t>(visible_[r] - key, 0, count);
+  template <class Body>
+  HWY_INLINE void WithMaskOf(int64_t r, int64_t count, const Body& body) const {
+    WithMask<T>(call_, Row(r), key_, count, body);
   }
 
   void Keys(int64_t key, int64_t count) {
-    bool any = false;
-    hidden_ = false;
+    key_ = key;
+    bool any = false, hidden = call_.mask != nullptr;
     for (int64_t r = 0; r < rows_; ++r) {
-      in_block_[r] = VisibleIn(r, key, count);
-      if (in_block_[r] == 0) continue;
-      bool sees = true;
-      if (call_.mask != nullptr) {
-        sees = LoadMask<T>(call_, Row(r), key, in_block_[r], mask_ + r * score_stride_);
-        if (!sees) in_block_[r] = 0;
-        hidden_ = true;
-      }
-      any |= sees;
+      const int64_t visible = std::clamp<int64_t>(visible_[r] - key, 0, count);
+      WithMaskOf(r, visible, [&](const auto& mask) HWY_ATTR { in_block_[r] = mask.Seen(visible); });
+      any |= in_block_[r] != 0;
+      hidden |= in_block_[r] != count;
     }
-    for (int64_t r = 0; r < rows_; ++r) hidden_ |= in_block_[r] != count;
     if (!any) return;
     PackKeysAndValues(key, count);
+    skip_hidden_ = hidden && !AllFinite(value_panels_, count * padded_width_);
     for (int64_t t = 0; t < tiles_.count; ++t) Tile(t, count);
   }
 
@@ -114,7 +114,6 @@ class BlockOfRows {
       PackPanel(Base(v) + key * v.strides[2] + e * v.strides[3], v.strides[2], v.strides[3], count,
                 std::min<int64_t>(16, width_ - e), value_panels_ + e * count);
     }
-    skip_hidden_ = hidden_ && !AllFinite(value_panels_, count * padded_width_);
   }
 
   void Tile(int64_t t, int64_t count) {
@@ -122,44 +121,69 @@ class BlockOfRows {
     int64_t keys = 0;
     for (int64_t r = begin; r < begin + height; ++r) keys = std::max(keys, in_block_[r]);
     if (keys == 0) return;
+    Scores(begin, height, keys);
+    Weights(begin, height, RoundUp16(keys));
+    if (skip_hidden_)
+      AddVisible(begin, height, count);
+    else
+      AddAll(begin, height, keys, count);
+  }
 
+  float* ScoresOf(int64_t i) const { return scores_ + i * score_stride_; }
+
+  void Scores(int64_t begin, int64_t height, int64_t keys) const {
     MicroArgs args = {};
     args.k = depth_;
     args.packed = queries_ + begin * depth_;
+    args.b_panel = 16 * depth_;
     args.ldc = score_stride_;
-    for (int64_t n = 0; n < keys; n += 16) {
+    for (int64_t n = 0; n < keys;) {
       args.b = key_panels_ + n * depth_;
-      args.c = scores_ + begin * score_stride_ + n;
+      args.c = scores_ + n;
       args.next = args.b;
-      kPackedMicro<1>[height - 1](args);
+      const bool many = n + kBlockPanels * 16 <= keys;
+      (many ? kPackedMicro<kBlockPanels> : kPackedMicro<1>)[height - 1](args);
+      n += many ? kBlockPanels * 16 : 16;
     }
+  }
 
-    const float* weights[kMaxRows];
+  void Weights(int64_t begin, int64_t height, int64_t padded) const {
+    float maxima[kTileRows];  // all rows' first: none waits for the last lanes of the one before
     for (int64_t i = 0; i < height; ++i) {
       const int64_t r = begin + i;
-      float* row = scores_ + r * score_stride_;
-      weights[i] = row;
-      const float* mask = call_.mask != nullptr ? mask_ + r * score_stride_ : nullptr;
-      if (in_block_[r] == 0) {
-        for (int64_t n = 0; n < RoundUp16(keys); ++n) row[n] = 0;
-        continue;
-      }
-      const float shrink =
-          SoftmaxRow(row, in_block_[r], RoundUp16(keys), mask, call_.scale, maximum_[r], total_[r]);
-      if (shrink != 1.0f) Scale(sums_ + r * padded_width_, shrink);
+      WithMaskOf(r, in_block_[r], [&](const auto& mask) HWY_ATTR {
+        maxima[i] = MaskedMaximum(ScoresOf(i), in_block_[r], mask, maximum_[r]);
+      });
     }
-    if (skip_hidden_) {
-      for (int64_t r = begin; r < begin + height; ++r) {
-        const float* mask = call_.mask != nullptr ? mask_ + r * score_stride_ : nullptr;
-        for (int64_t e = 0; e < padded_width_; e += 16) {
-          AddVisibleValues(value_panels_ + e * count, scores_ + r * score_stride_, mask,
-                           in_block_[r], sums_ + r * padded_width_ + e);
-        }
+    for (int64_t i = 0; i < height; ++i) {
+      const int64_t r = begin + i;
+      const float added = Weigh(ScoresOf(i), in_block_[r], padded, maxima[i]);
+      if (maxima[i] != maximum_[r] && maximum_[r] != kMinusInf) {
+        const float shrink = ShrinkFactor(maximum_[r], maxima[i]);
+        total_[r] *= shrink;
+        ScaleRow(sums_ + r * padded_width_, padded_width_, shrink);
       }
-      return;
+      total_[r] += added;
+      maximum_[r] = maxima[i];
     }
+  }
 
-    args = {};
+  void AddVisible(int64_t begin, int64_t height, int64_t count) const {
+    for (int64_t i = 0; i < height; ++i) {
+      const int64_t r = begin + i;
+      WithMaskOf(r, in_block_[r], [&](const auto& mask) HWY_ATTR {
+        for (int64_t e = 0; e < padded_width_; e += 16) {
+          AddVisibleValues(value_panels_ + e * count, ScoresOf(i), mask, in_block_[r],
+                           sums_ + r * padded_width_ + e);
+        }
+      });
+    }
+  }
+
+  void AddAll(int64_t begin, int64_t height, int64_t keys, int64_t count) const {
+    const float* weights[kTileRows];
+    for (int64_t i = 0; i < height; ++i) weights[i] = ScoresOf(i);
+    MicroArgs args = {};
     args.k = keys;
     args.rows = weights;
     args.b_panel = count * 16;
@@ -174,15 +198,6 @@ class BlockOfRows {
       (is_wide ? kRowsMicro<float, false, true>
                : kRowsMicro<float, false, false>)[height - 1](args);
       e += is_wide ? wide * 16 : 16;
-    }
-  }
-
-  void Scale(float* row, float by) {
-    const RowTag d;
-    constexpr int64_t kStep = hn::MaxLanes(RowTag());
-    const auto factor = hn::Set(d, by);
-    for (int64_t e = 0; e < padded_width_; e += kStep) {
-      hn::StoreU(hn::Mul(hn::LoadU(d, row + e), factor), d, row + e);
     }
   }
 
@@ -204,12 +219,12 @@ class BlockOfRows {
   const RowTiles tiles_;
   const int64_t depth_, width_, padded_width_;
   int64_t score_stride_;
-  float *queries_, *key_panels_, *value_panels_, *scores_, *mask_, *sums_, *maximum_, *total_,
-      *mean_;
+  float *queries_, *key_panels_, *value_panels_, *scores_, *sums_, *maximum_, *total_, *mean_;
+  int64_t key_ = 0;                   // first of this block
   int64_t visible_[kAttentionRows];   // keys in all
-  int64_t in_block_[kAttentionRows];  // keys in this block; 0 if the mask hides all
-  bool hidden_ = false;               // some row does not see some key of this block
-  bool skip_hidden_ = false;          // and a value there is not finite
+  int64_t in_block_[kAttentionRows];  // keys in this block, to the last that the mask shows
+  bool skip_hidden_ =
+      false;  // some row does not see some key of this block, where a value is not finite
   bool has_mean_ = false;
 };
 
@@ -236,8 +251,7 @@ LS_SIMD_TABLE(AttentionBlock);
 
 void BlockedAttention(const AttentionCall& call, ThreadPool& pool, std::byte* scratch) {
   const int64_t rows = call.rows(), blocks = (rows + kAttentionRows - 1) / kAttentionRows;
-  const int64_t worker_floats =
-      BlockScratch(rows, call.keys(), call.depth(), call.width(), call.mask != nullptr).total();
+  const int64_t worker_floats = BlockScratch(rows, call.keys(), call.depth(), call.width()).total();
   const auto run = LS_SIMD(AttentionBlock);
   const int64_t grain = AttentionGrain(call, rows / std::max<int64_t>(1, blocks), call.keys());
   pool.ParallelFor(

@@ -65,27 +65,27 @@ inline int64_t AttentionGrain(const AttentionCall& call, int64_t rows, int64_t k
 }
 
 // Blocked over rows and keys: prefill. Any strides.
-inline constexpr int64_t kAttentionRows = 96;   // 16 tiles of 6 rows (AVX2); 48 is 5 % slower
+inline constexpr int64_t kAttentionRows = 96;   // 16 tiles of 6 rows (AVX2)
 inline constexpr int64_t kAttentionKeys = 128;  // K and V blocks of 64 KB at D = 128, in L2
+inline constexpr int64_t kTileRows = 12;        // rows of a tile, at most, on any ISA
 
 // Floats of scratch of one worker; grows with each argument.
 template <typename Int>
 struct BlockScratch {
-  Int queries, key_panels, value_panels, scores, mask, sums, state, mean;
-  BlockScratch(Int rows, Int keys, Int depth, Int width, bool masked) {
+  Int queries, key_panels, value_panels, scores, sums, state, mean;
+  BlockScratch(Int rows, Int keys, Int depth, Int width) {
     rows = AtMost(rows, kAttentionRows);
     keys = AtMost(RoundUp16(keys), kAttentionKeys);
-    queries = rows * depth + 16;
+    queries = RoundUp16(rows * depth + 16);
     key_panels = keys * depth;
     value_panels = keys * RoundUp16(width);
-    scores = rows * keys;
-    mask = scores * (masked ? 1 : 0);
+    scores = keys * kTileRows;  // of one tile: they stay in L1
     sums = rows * RoundUp16(width);
     state = 2 * rows;
     mean = 2 * RoundUp16(width);
   }
   Int total() const {
-    return RoundUp16(queries + key_panels + value_panels + scores + mask + sums + state + mean);
+    return RoundUp16(queries + key_panels + value_panels + scores + sums + state + mean);
   }
 };
 
@@ -102,16 +102,15 @@ Int PartialFloats(Int width) {
 
 template <typename Int>
 struct ChunkScratch {
-  Int queries, scores, mask, value_panel;
-  ChunkScratch(Int rows, Int keys, Int depth, bool masked) {
+  Int queries, scores, value_panel;
+  ChunkScratch(Int rows, Int keys, Int depth) {
     keys = AtMost(RoundUp16(keys), kDecodeKeys);
     rows = AtMost(rows, kDecodeRows);
     queries = rows * depth;
     scores = rows * keys;
-    mask = scores * (masked ? 1 : 0);
     value_panel = 16 * keys;
   }
-  Int total() const { return RoundUp16(queries + scores + mask + value_panel); }
+  Int total() const { return RoundUp16(queries + scores + value_panel); }
 };
 
 }  // namespace liveshape::cpu

@@ -91,11 +91,10 @@ template <typename T>
 void Chunk(const AttentionCall& call, int64_t batch, int64_t group, int64_t begin, int64_t end,
            float* scratch, float* partial) {
   const int64_t rows = call.rows(), depth = call.depth(), width = call.width();
-  const ChunkScratch layout(rows, call.keys(), depth, call.mask != nullptr);
+  const ChunkScratch layout(rows, call.keys(), depth);
   float* const queries = scratch;
   float* const scores = queries + layout.queries;
-  float* const mask = scores + layout.scores;
-  float* const value_panel = mask + layout.mask;
+  float* const value_panel = scores + layout.scores;
   const int64_t stride = layout.scores / rows, record = PartialFloats(width);
 
   int64_t visible[kDecodeRows];
@@ -103,11 +102,9 @@ void Chunk(const AttentionCall& call, int64_t batch, int64_t group, int64_t begi
   bool hidden = call.mask != nullptr;
   for (int64_t r = 0; r < rows; ++r) {
     const AttentionRow row(call, batch, group, r);
-    visible[r] = std::clamp<int64_t>(row.Visible(call) - begin, 0, end - begin);
-    if (call.mask != nullptr && visible[r] > 0 &&
-        !LoadMask<T>(call, row, begin, visible[r], mask + r * stride)) {
-      visible[r] = 0;
-    }
+    const int64_t in_chunk = std::clamp<int64_t>(row.Visible(call) - begin, 0, end - begin);
+    WithMask<T>(call, row, begin, in_chunk,
+                [&](const auto& mask) HWY_ATTR { visible[r] = mask.Seen(in_chunk); });
     keys = std::max(keys, visible[r]);
     partial[r * record] = kMinusInf;
     partial[r * record + 1] = 0;
@@ -119,7 +116,8 @@ void Chunk(const AttentionCall& call, int64_t batch, int64_t group, int64_t begi
   for (int64_t r = 0; r < rows; ++r) {
     hidden |= visible[r] != keys;
     const T* from = q.as<const T>() + AttentionRow(call, batch, group, r).Offset(q);
-    for (int64_t i = 0; i < depth; ++i) queries[r * depth + i] = ToFloat(from[i * q.strides[3]]);
+    for (int64_t i = 0; i < depth; ++i)
+      queries[r * depth + i] = ToFloat(from[i * q.strides[3]]) * call.scale;
   }
   const T* key =
       k.as<const T>() + batch * k.strides[0] + group * k.strides[1] + begin * k.strides[2];
@@ -146,9 +144,12 @@ void Chunk(const AttentionCall& call, int64_t batch, int64_t group, int64_t begi
       for (int64_t n = 0; n < RoundUp16(keys); ++n) scores[r * stride + n] = 0;
       continue;
     }
-    SoftmaxRow(scores + r * stride, visible[r], RoundUp16(keys),
-               call.mask != nullptr ? mask + r * stride : nullptr, call.scale, partial[r * record],
-               partial[r * record + 1]);
+    float* const row = scores + r * stride;
+    float& maximum = partial[r * record];
+    WithMask<T>(call, AttentionRow(call, batch, group, r), begin, visible[r],
+                [&](const auto& mask)
+                    HWY_ATTR { maximum = MaskedMaximum(row, visible[r], mask, kMinusInf); });
+    partial[r * record + 1] = Weigh(row, visible[r], RoundUp16(keys), maximum);
   }
 
   const RowTiles tiles(rows);
@@ -173,8 +174,10 @@ void Chunk(const AttentionCall& call, int64_t batch, int64_t group, int64_t begi
     if (!finite) {  // a hidden value may be NaN or infinite: 0 * v would show it
       for (int64_t r = 0; r < rows; ++r) {
         float* to = partial + r * record + 16 + e;
-        const float* row_mask = call.mask != nullptr ? mask + r * stride : nullptr;
-        AddVisibleValues(value_panel, weights[r], row_mask, visible[r], to);
+        WithMask<T>(call, AttentionRow(call, batch, group, r), begin, visible[r],
+                    [&](const auto& mask) HWY_ATTR {
+                      AddVisibleValues(value_panel, weights[r], mask, visible[r], to);
+                    });
       }
       e += columns;
       continue;
@@ -218,7 +221,7 @@ void Merge(const AttentionCall& call, int64_t batch, int64_t group, int64_t r, i
   constexpr int64_t kStep = hn::MaxLanes(RowTag());
   for (int64_t c = 0; c < chunks; ++c) {
     const float* chunk = partials + c * chunk_stride;
-    const float factor = ShrinkFactor(chunk[0] - Subtrahend(maximum));
+    const float factor = ShrinkFactor(chunk[0], maximum);
     total += factor * chunk[1];
     const auto by = hn::Set(d, factor);
     for (int64_t e = 0; e < padded; e += kStep) {
@@ -282,8 +285,7 @@ void DecodeAttention(const AttentionCall& call, ThreadPool& pool, std::byte* scr
     }
   }
   const int64_t chunks = std::max<int64_t>(1, (seen + kDecodeKeys - 1) / kDecodeKeys);
-  const int64_t worker_floats =
-      ChunkScratch(rows, call.keys(), call.depth(), call.mask != nullptr).total();
+  const int64_t worker_floats = ChunkScratch(rows, call.keys(), call.depth()).total();
   float* const floats = reinterpret_cast<float*>(scratch);
   float* const partials = floats + pool.size() * worker_floats;
   const int64_t record = PartialFloats(call.width());

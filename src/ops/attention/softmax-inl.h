@@ -1,5 +1,6 @@
-// One row of the online softmax. Hidden keys are a predicate: their scores, whatever was computed for them,
-// are replaced by -inf before anything else looks, and their weight is exactly 0.
+// The online softmax of one row of scores, and what is done with its weights. Hidden keys are a predicate: their
+// scores, whatever was computed for them, are replaced by -inf before anything else looks, and their weight is
+// exactly 0. Scores come in scaled: the scale is in the queries.
 #if defined(LIVESHAPE_ATTENTION_SOFTMAX_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef LIVESHAPE_ATTENTION_SOFTMAX_INL_H_
 #undef LIVESHAPE_ATTENTION_SOFTMAX_INL_H_
@@ -9,106 +10,96 @@
 
 #include <cmath>
 #include <cstdint>
-#include <limits>
 
 #include "backends/cpu/gemm/element-inl.h"
 #include "backends/cpu/simd/math-inl.h"
 #include "hwy/highway.h"
 #include "ops/attention/cpu_call.h"
+#include "ops/attention/mask-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace liveshape::cpu::HWY_NAMESPACE {
 namespace {
 
-constexpr float kMinusInf = -std::numeric_limits<float>::infinity();
-using RowTag = hn::CappedTag<float, 16>;  // rows are padded to 16
-
-// By how much sums shrink when the maximum grows by -x.
-HWY_INLINE float ShrinkFactor(float x) {
-  const hn::CappedTag<float, 1> d;
-  return hn::GetLane(ExpNonPositive(d, hn::Set(d, x)));
-}
-
 // A maximum that stands for "nothing seen" must not be subtracted: -inf - -inf is NaN.
 inline float Subtrahend(float maximum) { return maximum == kMinusInf ? 0.0f : maximum; }
 
-// Scores (raw products; `visible` of them count, the buffer is padded to 16) become weights in place, and
-// maximum and total go on. Returns the factor by which earlier sums shrink. `mask` is added, null if none;
-// where it is -inf the key is hidden. Weights from `visible` to `padded` are 0.
-HWY_INLINE float SoftmaxRow(float* scores, int64_t visible, int64_t padded, const float* mask,
-                            float scale, float& maximum, float& total) {
+// e^x, x <= 0 or NaN; below 2^-125 it is 0. As 2^n * 2^r with r = x log2(e) - n in one rounding, two thirds of
+// ExpNonPositive's work: the relative error is 1.1e-7 at x = -1 and grows as the weight vanishes, to 2.3e-7 at -10
+// and 1.3e-6 at -87.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Weight(D d, V x) {
+  const hn::RebindToSigned<D> di;
+  // Adding 1.5 * 2^23 + 127 leaves n + 127 in the low bits. What comes of x below the limit is garbage, and dropped.
+  const V magic = hn::Set(d, 12582912.0f + 127.0f), log2e = hn::Set(d, kLog2e);
+  const V shifted = hn::MulAdd(x, log2e, magic);
+  const V r = hn::MulSub(x, log2e, hn::Sub(shifted, magic));
+  const V scale = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(di, shifted)));
+  // (2^r - 1) / r on |r| <= 1/2, to 2e-9 of 2^r.
+  const V p = Horner(d, r, hn::Set(d, 1.53533585e-4f), 1.33988757e-3f, 9.61843738e-3f,
+                     5.55033247e-2f, 2.40226479e-1f, 6.93147203e-1f);
+  const V y = hn::MulAdd(hn::Mul(p, r), scale, scale);
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -86.6f)), y);
+}
+
+// By how much sums shrink when the maximum grows.
+HWY_INLINE float ShrinkFactor(float from, float to) {
+  const hn::CappedTag<float, 1> d;
+  return hn::GetLane(Weight(d, hn::Set(d, from - Subtrahend(to))));
+}
+
+// Applies the mask to `visible` scores and makes the rest of the last vector -inf; the maximum of `before` and what
+// is left. A NaN among the scores may or may not get here; it makes the total NaN.
+template <class Mask>
+HWY_INLINE float MaskedMaximum(float* scores, int64_t visible, const Mask& mask, float before) {
   const RowTag d;
   constexpr int64_t kStep = hn::MaxLanes(RowTag());
-  const auto minus_inf = hn::Set(d, kMinusInf);
-  const auto vscale = hn::Set(d, scale);
-  auto vmax = minus_inf;
-  for (int64_t i = 0; i < visible; i += kStep) {
-    auto s = hn::LoadU(d, scores + i);
-    if (mask != nullptr) {
-      const auto m = hn::LoadU(d, mask + i);
-      s = hn::IfThenElse(hn::Eq(m, minus_inf), minus_inf, hn::MulAdd(s, vscale, m));
-    } else {
-      s = hn::Mul(s, vscale);
-    }
-    if (i + kStep > visible) {
-      s = hn::IfThenElse(hn::FirstN(d, static_cast<size_t>(visible - i)), s, minus_inf);
-    }
-    hn::StoreU(s, d, scores + i);
-    vmax = hn::Max(vmax, s);
+  auto max0 = hn::Set(d, kMinusInf), max1 = max0;
+  const auto at = [&](int64_t i) HWY_ATTR {
+    const auto s = mask.Apply(d, hn::LoadU(d, scores + i), i);
+    if constexpr (Mask::kHides) hn::StoreU(s, d, scores + i);
+    return s;
+  };
+  int64_t i = 0;
+  for (; i + 2 * kStep <= visible; i += 2 * kStep) {
+    max0 = hn::Max(max0, at(i));
+    max1 = hn::Max(max1, at(i + kStep));
   }
-  // A NaN among the scores may or may not get here; it makes the total NaN below.
-  const float most = hn::GetLane(hn::MaxOfLanes(d, vmax));
-  const float next = most > maximum ? most : maximum;
-  const float base = Subtrahend(next);
-  const auto vbase = hn::Set(d, base);
+  if (i + kStep <= visible) max0 = hn::Max(max0, at(i)), i += kStep;
+  if (i < visible) {
+    const auto s = mask.ApplyFirst(d, hn::LoadU(d, scores + i), i, visible - i);
+    const auto kept =
+        hn::IfThenElse(hn::FirstN(d, static_cast<size_t>(visible - i)), s, hn::Set(d, kMinusInf));
+    hn::StoreU(kept, d, scores + i);
+    max1 = hn::Max(max1, kept);
+  }
+  const float most = hn::GetLane(hn::MaxOfLanes(d, hn::Max(max0, max1)));
+  return most > before ? most : before;
+}
+
+// Scores become weights in place, 0 from `visible` to `padded`; their sum. Both are multiples of the vector, or
+// MaskedMaximum has filled the last one.
+HWY_INLINE float Weigh(float* scores, int64_t visible, int64_t padded, float maximum) {
+  const RowTag d;
+  constexpr int64_t kStep = hn::MaxLanes(RowTag());
+  const auto base = hn::Set(d, Subtrahend(maximum));
   auto sum = hn::Zero(d);
   int64_t i = 0;
   for (; i < visible; i += kStep) {
-    const auto p = ExpNonPositive(d, hn::Sub(hn::LoadU(d, scores + i), vbase));
+    const auto p = Weight(d, hn::Sub(hn::LoadU(d, scores + i), base));
     hn::StoreU(p, d, scores + i);
     sum = hn::Add(sum, p);
   }
   for (; i < padded; i += kStep) hn::StoreU(hn::Zero(d), d, scores + i);
-  const float added = hn::GetLane(hn::SumOfLanes(d, sum));
-  const float shrink = ShrinkFactor(maximum - base);
-  total = total * shrink + added;
-  maximum = next;
-  return shrink;
+  return hn::GetLane(hn::SumOfLanes(d, sum));
 }
 
-// One row of the mask over keys [begin, begin + count) as what is added: 0 or -inf for a bool mask. False
-// if every key is hidden.
-template <typename T>
-bool LoadMask(const AttentionCall& call, const AttentionRow& row, int64_t begin, int64_t count,
-              float* to) {
-  const View& mask = *call.mask;
-  const int64_t stride = mask.strides[3];
-  const int64_t offset = row.Offset(mask) + begin * stride, padded = RoundUp16(count);
+HWY_INLINE void ScaleRow(float* row, int64_t padded, float by) {
   const RowTag d;
   constexpr int64_t kStep = hn::MaxLanes(RowTag());
-  const auto minus_inf = hn::Set(d, kMinusInf);
-  if (mask.dtype == DType::kBool) {
-    const hn::RebindToSigned<RowTag> di;
-    const hn::Rebind<uint8_t, RowTag> bytes;
-    const uint8_t* from = mask.as<const uint8_t>() + offset;
-    int64_t i = 0;
-    for (; stride == 1 && i + kStep <= count; i += kStep) {
-      const auto keep = hn::Ne(hn::PromoteTo(di, hn::LoadU(bytes, from + i)), hn::Zero(di));
-      hn::StoreU(hn::IfThenElse(hn::RebindMask(d, keep), hn::Zero(d), minus_inf), d, to + i);
-    }
-    for (; i < count; ++i) to[i] = from[i * stride] != 0 ? 0.0f : kMinusInf;
-  } else {
-    const T* from = mask.as<const T>() + offset;
-    if (stride == 1)
-      WidenRow(from, count, to);
-    else
-      for (int64_t i = 0; i < count; ++i) to[i] = ToFloat(from[i * stride]);
-  }
-  for (int64_t i = count; i < padded; ++i) to[i] = kMinusInf;
-  auto hidden = hn::Eq(minus_inf, minus_inf);
+  const auto factor = hn::Set(d, by);
   for (int64_t i = 0; i < padded; i += kStep)
-    hidden = hn::And(hidden, hn::Eq(hn::LoadU(d, to + i), minus_inf));
-  return !hn::AllTrue(d, hidden);
+    hn::StoreU(hn::Mul(hn::LoadU(d, row + i), factor), d, row + i);
 }
 
 // The mean of v over all keys, as torch gives where every score is the same finite number.
@@ -152,14 +143,15 @@ HWY_INLINE bool AllFinite(const float* x, int64_t count) {
 
 // to[0..16) += the weighted sum of a panel of values [k][16]: the micro kernel's sums in its order, over
 // visible keys only. For values that are not finite, where 0 * v would be NaN.
-HWY_INLINE void AddVisibleValues(const float* panel, const float* weights, const float* mask,
+template <class Mask>
+HWY_INLINE void AddVisibleValues(const float* panel, const float* weights, const Mask& mask,
                                  int64_t visible, float* to) {
   const RowTag d;
   constexpr int64_t kStep = hn::MaxLanes(RowTag());
   for (int64_t e = 0; e < 16; e += kStep) {
     auto sum = hn::Zero(d);
     for (int64_t n = 0; n < visible; ++n) {
-      if (mask != nullptr && mask[n] == kMinusInf) continue;
+      if (mask.Hidden(n)) continue;
       sum = hn::MulAdd(hn::Set(d, weights[n]), hn::LoadU(d, panel + n * 16 + e), sum);
     }
     hn::StoreU(hn::Add(hn::LoadU(d, to + e), sum), d, to + e);
