@@ -36,6 +36,7 @@ struct AttentionCall {
 struct AttentionRow {
   int64_t batch, head, position;
 
+  AttentionRow() = default;
   AttentionRow(const AttentionCall& call, int64_t batch, int64_t group, int64_t row)
       : batch(batch),
         head(group * call.heads() + row % call.heads()),
@@ -76,7 +77,7 @@ struct BlockScratch {
   BlockScratch(Int rows, Int keys, Int depth, Int width) {
     rows = AtMost(rows, kAttentionRows);
     keys = AtMost(RoundUp16(keys), kAttentionKeys);
-    queries = RoundUp16(rows * depth + 16);
+    queries = rows * RoundUp16(depth);
     key_panels = keys * depth;
     value_panels = keys * RoundUp16(width);
     scores = keys * kTileRows;  // of one tile: they stay in L1

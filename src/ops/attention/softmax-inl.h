@@ -124,7 +124,8 @@ void MeanOfValues(const AttentionCall& call, int64_t batch, int64_t group, float
 
 // Whether x * 0 is 0 for every element: then a weight of 0 hides a value, else it must be skipped.
 // `count` is a multiple of 16.
-HWY_INLINE bool AllFinite(const float* x, int64_t count) {
+template <typename T>
+HWY_INLINE bool AllFinite(const T* x, int64_t count) {
   const RowTag d;
   constexpr int64_t kStep = hn::MaxLanes(RowTag());
   // Four sums: one would wait for itself, a twentieth of the time of 64 queries by 128 keys.
@@ -132,12 +133,12 @@ HWY_INLINE bool AllFinite(const float* x, int64_t count) {
   auto s0 = zero, s1 = zero, s2 = zero, s3 = zero;
   int64_t i = 0;
   for (; i + 4 * kStep <= count; i += 4 * kStep) {
-    s0 = hn::MulAdd(hn::LoadU(d, x + i), zero, s0);
-    s1 = hn::MulAdd(hn::LoadU(d, x + i + kStep), zero, s1);
-    s2 = hn::MulAdd(hn::LoadU(d, x + i + 2 * kStep), zero, s2);
-    s3 = hn::MulAdd(hn::LoadU(d, x + i + 3 * kStep), zero, s3);
+    s0 = hn::MulAdd(LoadAsFloat(d, x + i), zero, s0);
+    s1 = hn::MulAdd(LoadAsFloat(d, x + i + kStep), zero, s1);
+    s2 = hn::MulAdd(LoadAsFloat(d, x + i + 2 * kStep), zero, s2);
+    s3 = hn::MulAdd(LoadAsFloat(d, x + i + 3 * kStep), zero, s3);
   }
-  for (; i < count; i += kStep) s0 = hn::MulAdd(hn::LoadU(d, x + i), zero, s0);
+  for (; i < count; i += kStep) s0 = hn::MulAdd(LoadAsFloat(d, x + i), zero, s0);
   return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)))) == 0;
 }
 

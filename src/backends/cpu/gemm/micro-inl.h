@@ -165,6 +165,25 @@ template <int kPanels>
 constexpr auto kPackedMicro = MicroTable<true, float, false, kPanels>(RowCounts());
 template <typename TB, bool kStridedB, bool kWide>
 constexpr auto kRowsMicro = MicroTable<false, TB, kStridedB, kWide ? 0 : 1>(RowCounts());
+template <typename TB, bool kStridedB>
+constexpr auto kRowsBlockMicro = MicroTable<false, TB, kStridedB, kBlockPanels>(RowCounts());
+
+// Rows of A times `panels` panels of B, side by side in C: as many at a time as registers allow.
+template <typename TB, bool kStridedB>
+void RowsTimesPanels(MicroArgs args, int64_t height, int64_t panels) {
+  const int64_t at = height - 1, wide = WidePanels<TB>(static_cast<int>(height));
+  const int64_t most = wide < kBlockPanels ? kBlockPanels : wide;
+  const MicroKernel many = wide < kBlockPanels ? kRowsBlockMicro<TB, kStridedB>[at]
+                                               : kRowsMicro<TB, kStridedB, true>[at];
+  for (; panels > 0;) {
+    const int64_t step = panels < most ? 1 : most;
+    (step == most ? many : kRowsMicro<TB, kStridedB, false>[at])(args);
+    args.b = static_cast<const TB*>(args.b) + step * args.b_panel;
+    args.next = static_cast<const TB*>(args.next) + step * args.k * 16;
+    args.c += step * 16;
+    panels -= step;
+  }
+}
 
 // Rows split into tiles as even as can be, so that 7 rows cost 4 + 3 and not 6 + 1.
 struct RowTiles {
@@ -177,18 +196,31 @@ struct RowTiles {
 };
 
 #if HWY_TARGET != HWY_SCALAR
-// to[k * step + i] = from[i][k] for 4 rows and 4 k. 8 shuffles for 16 elements.
-template <typename T>
-HWY_INLINE void Transpose4x4(const T* const* from, int64_t k, float* to, int64_t step) {
-  const hn::FixedTag<float, 4> d;
-  const auto r0 = LoadAsFloat(d, from[0] + k), r1 = LoadAsFloat(d, from[1] + k);
-  const auto r2 = LoadAsFloat(d, from[2] + k), r3 = LoadAsFloat(d, from[3] + k);
-  const auto low01 = hn::InterleaveLower(d, r0, r1), high01 = hn::InterleaveUpper(d, r0, r1);
-  const auto low23 = hn::InterleaveLower(d, r2, r3), high23 = hn::InterleaveUpper(d, r2, r3);
-  hn::StoreU(hn::ConcatLowerLower(d, low23, low01), d, to);
-  hn::StoreU(hn::ConcatUpperUpper(d, low23, low01), d, to + step);
-  hn::StoreU(hn::ConcatLowerLower(d, high23, high01), d, to + 2 * step);
-  hn::StoreU(hn::ConcatUpperUpper(d, high23, high01), d, to + 3 * step);
+// A vector of blocks of 4 elements, `step` apart.
+template <class D, typename T>
+HWY_INLINE hn::Vec<D> LoadBlocks(D d, const T* from, int64_t step) {
+  if constexpr (hn::MaxLanes(D()) <= 4) {
+    return LoadAsFloat(d, from);
+  } else {
+    const hn::Half<D> half;
+    constexpr int64_t kBlocks = hn::MaxLanes(hn::Half<D>()) / 4;
+    return hn::Combine(d, LoadBlocks(half, from + kBlocks * step, step),
+                       LoadBlocks(half, from, step));
+  }
+}
+
+// to[k * step + i] = row i at k, for 4 k and as many rows as d has lanes: block j of r0 is row 4 j, of r1 the next.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE void TransposeBlocks(D d, V r0, V r1, V r2, V r3, float* to, int64_t step) {
+  const hn::Repartition<uint64_t, D> pairs;
+  const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1));
+  const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1));
+  const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3));
+  const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, r2, r3));
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23)), d, to);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23)), d, to + step);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23)), d, to + 2 * step);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23)), d, to + 3 * step);
 }
 #endif
 
@@ -209,10 +241,13 @@ void PackPanel(const T* from, int64_t k_stride, int64_t n_stride, int64_t k, int
 #if HWY_TARGET != HWY_SCALAR
   if (columns == 16 && k_stride == 1) {
     for (; done + 4 <= k; done += 4) {
-      for (int64_t n = 0; n < 16; n += 4) {
-        const T* rows[4] = {from + n * n_stride, from + (n + 1) * n_stride,
-                            from + (n + 2) * n_stride, from + (n + 3) * n_stride};
-        Transpose4x4(rows, done, to + done * 16 + n, 16);
+      const PanelTag d;
+      for (int v = 0; v < kVectors; ++v) {
+        const T* at = from + v * kLanes * n_stride + done;
+        TransposeBlocks(
+            d, LoadBlocks(d, at, 4 * n_stride), LoadBlocks(d, at + n_stride, 4 * n_stride),
+            LoadBlocks(d, at + 2 * n_stride, 4 * n_stride),
+            LoadBlocks(d, at + 3 * n_stride, 4 * n_stride), to + done * 16 + v * kLanes, 16);
       }
     }
   }
@@ -232,14 +267,16 @@ void PackRows(const T* const* rows, int64_t height, int64_t k_stride, int64_t k,
   if (k_stride == 1) {
     for (; done + 4 <= k; done += 4) {
       // The last group of rows may be short: its spare lanes spill into the next k, written after it.
+      const hn::FixedTag<float, 4> d;
       HWY_ALIGN float group[3][16];
       const int64_t groups = (height + 3) / 4;
       for (int64_t g = 0; g < groups; ++g) {
         const T* four[4];
         for (int64_t i = 0; i < 4; ++i) four[i] = rows[g * 4 + i < height ? g * 4 + i : height - 1];
-        Transpose4x4(four, done, group[g], 4);
+        TransposeBlocks(d, LoadAsFloat(d, four[0] + done), LoadAsFloat(d, four[1] + done),
+                        LoadAsFloat(d, four[2] + done), LoadAsFloat(d, four[3] + done), group[g],
+                        4);
       }
-      const hn::FixedTag<float, 4> d;
       for (int64_t i = 0; i < 4; ++i) {
         for (int64_t g = 0; g < groups; ++g) {
           hn::StoreU(hn::LoadU(d, group[g] + i * 4), d, to + (done + i) * height + g * 4);
