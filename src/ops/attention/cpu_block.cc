@@ -62,10 +62,7 @@ class BlockOfRows {
       total_[r] = 0;
     }
     LoadQueries();
-    const RowTag d;
-    constexpr int64_t kStep = hn::MaxLanes(RowTag());
-    for (int64_t i = 0; i < rows_ * padded_width_; i += kStep)
-      hn::StoreU(hn::Zero(d), d, sums_ + i);
+    for (int64_t t = 0; t < tiles_.count; ++t) has_sums_[t] = false;
     for (int64_t key = 0; key < seen; key += kAttentionKeys) {
       Keys(key, std::min(kAttentionKeys, seen - key));
     }
@@ -146,9 +143,10 @@ class BlockOfRows {
     Scores(begin, height, keys, next != nullptr ? AfterBlock(*next, count) : key_panels_);
     Weights(begin, height, RoundUp16(keys));
     if (skip_hidden_)
-      AddVisible(begin, height, count);
+      AddVisible(begin, height, count, has_sums_[t]);
     else
-      AddAll(begin, height, keys, count);
+      AddAll(begin, height, keys, count, has_sums_[t]);
+    has_sums_[t] = true;
   }
 
   float* ScoresOf(int64_t i) const { return scores_ + i * score_stride_; }
@@ -195,9 +193,10 @@ class BlockOfRows {
     }
   }
 
-  void AddVisible(int64_t begin, int64_t height, int64_t count) const {
+  void AddVisible(int64_t begin, int64_t height, int64_t count, bool accumulate) const {
     for (int64_t i = 0; i < height; ++i) {
       const int64_t r = begin + i;
+      if (!accumulate) std::fill_n(sums_ + r * padded_width_, padded_width_, 0.0f);
       WithMaskOf(r, in_block_[r], [&](const auto& mask) HWY_ATTR {
         for (int64_t e = 0; e < padded_width_; e += 16) {
           AddVisibleValues(value_panels_ + e * count, ScoresOf(i), mask, in_block_[r],
@@ -207,7 +206,7 @@ class BlockOfRows {
     }
   }
 
-  void AddAll(int64_t begin, int64_t height, int64_t keys, int64_t count) const {
+  void AddAll(int64_t begin, int64_t height, int64_t keys, int64_t count, bool accumulate) const {
     const float* weights[kTileRows];
     for (int64_t i = 0; i < height; ++i) weights[i] = ScoresOf(i);
     MicroArgs args = {};
@@ -215,7 +214,7 @@ class BlockOfRows {
     args.rows = weights;
     args.c = sums_ + begin * padded_width_;
     args.ldc = padded_width_;
-    args.accumulate = true;
+    args.accumulate = accumulate;
     if (in_place_) {
       args.b = Base(*call_.v) + key_ * call_.v->strides[2];
       args.b_panel = 16;
@@ -249,6 +248,7 @@ class BlockOfRows {
   int64_t key_ = 0;  // first of this block
   bool in_place_;    // values are read where they lie
   AttentionRow row_[kAttentionRows];
+  bool has_sums_[kAttentionRows];     // by tile; before its first block, nothing is there to add to
   int64_t visible_[kAttentionRows];   // keys in all
   int64_t in_block_[kAttentionRows];  // keys in this block, to the last that the mask shows
   bool skip_hidden_ =
@@ -278,20 +278,23 @@ LS_SIMD_TABLE(AttentionBlock);
 }  // namespace
 
 void BlockedAttention(const AttentionCall& call, ThreadPool& pool, std::byte* scratch) {
-  const int64_t rows = call.rows(), blocks = (rows + kAttentionRows - 1) / kAttentionRows;
+  const int64_t rows = call.rows(), outer = call.batch() * call.groups();
+  // Every block packs the keys it sees, so there are few, unless threads would wait for the last of them.
+  const int64_t wanted = DivideUp(4 * pool.size(), std::max<int64_t>(1, outer));
+  const int64_t blocks =
+      std::max(DivideUp(rows, kAttentionRows),
+               std::min(DivideUp(rows, kFewestRows), pool.size() > 1 ? wanted : 1));
   const int64_t worker_floats = BlockScratch(rows, call.keys(), call.depth(), call.width()).total();
   const auto run = LS_SIMD(AttentionBlock);
   const int64_t grain = AttentionGrain(call, rows / std::max<int64_t>(1, blocks), call.keys());
-  pool.ParallelFor(
-      call.batch() * call.groups() * blocks, grain, [&](int64_t begin, int64_t end, int worker) {
-        for (int64_t i = begin; i < end; ++i) {
-          const int64_t block = blocks - 1 - i % blocks;  // the longest of a causal triangle first
-          const int64_t outer = i / blocks;
-          run(call, outer / call.groups(), outer % call.groups(), rows * block / blocks,
-              rows * (block + 1) / blocks,
-              reinterpret_cast<float*>(scratch) + worker * worker_floats);
-        }
-      });
+  pool.ParallelFor(outer * blocks, grain, [&](int64_t begin, int64_t end, int worker) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t block = blocks - 1 - i % blocks;  // the longest of a causal triangle first
+      const int64_t group = i / blocks;
+      run(call, group / call.groups(), group % call.groups(), rows * block / blocks,
+          rows * (block + 1) / blocks, reinterpret_cast<float*>(scratch) + worker * worker_floats);
+    }
+  });
 }
 
 }  // namespace liveshape::cpu
