@@ -28,6 +28,10 @@ def heads(h, s, t, d):
     return lambda n: [torch.randn(n, h, s, d), torch.randn(n, h, t, d), torch.randn(n, h, t, d)]
 
 
+def groups(h, g, s, d):
+    return lambda n: [torch.randn(n, heads, s, d) for heads in (h, g, g)]
+
+
 def conv(cin, cout, kernel, size, **options):
     return nn.Conv2d(cin, cout, kernel, **options), rows(cin, size, size)
 
@@ -42,6 +46,10 @@ def depthwise(channels, kernel, size, **options):
 
 def masked(q, k, v, mask):
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+def grouped(q, k, v):
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
 
 
 def pointwise(name, function, inputs=1, dtype=torch.float32):
@@ -205,6 +213,14 @@ WIDE = [
         lambda n: [*heads(12, 128, 128, 64)(n), torch.randn(n, 1, 128, 128)],
         [1, 8],
     ),
+    (
+        "attention, padded [n, 12, 197, 64]",
+        Apply(masked),
+        lambda n: [*heads(12, 197, 197, 64)(n), torch.rand(n, 1, 1, 197) < 0.8],
+        [1, 8],
+    ),
+    ("attention [n, 8, 256 of 77, 80]", Apply(attention), heads(8, 256, 77, 80), [1, 4]),
+    ("attention of 4 [n, 32, 128, 128]", Apply(grouped), groups(32, 8, 128, 128), [1]),
     ("conv1d 3, 256 -> 256, 512", *conv1d(256, 256, 3, 512, padding=1), [1, 4]),
     ("conv1d 3, 80 -> 384, 1000", *conv1d(80, 384, 3, 1000, padding=1), [1]),
     ("conv1d depthwise 31, 512, 500", *conv1d(512, 512, 31, 500, padding=15, groups=512), [1, 4]),

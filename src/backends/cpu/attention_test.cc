@@ -301,6 +301,53 @@ TEST(Attention, DTypesStridesMasksLimits) {
   }
 }
 
+// A mask is read where it lies: columns first, one row for all queries, one number for all keys.
+TEST(Attention, MasksOfAnyStrides) {
+  for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (Mask mask : {Mask::kBool, Mask::kFloat}) {
+      for (int64_t s : {3, 50}) {
+        for (int64_t t : {40, 150}) {
+          const Case c = {2, 4, 2, s, t, 16, 32, dtype, mask};
+          for (const std::vector<int64_t>& strides : std::vector<std::vector<int64_t>>{
+                   {4 * s * t, s * t, 1, s}, {t, 0, 0, 1}, {0, t, 0, 1}, {0, 0, 1, 0}}) {
+            Problem problem(c);
+            std::copy(strides.begin(), strides.end(), problem.mask.strides.begin());
+            CheckProblem(problem);
+            if (testing::Test::HasFatalFailure()) return;
+          }
+        }
+      }
+    }
+  }
+}
+
+// What a mask hides at the end of rows is left out, whatever is there; what it hides before that is not.
+TEST(Attention, MasksThatHideTheEnd) {
+  for (Mask kind : {Mask::kBool, Mask::kFloat}) {
+    for (int64_t s : {4, 40}) {
+      for (int64_t seen : {0, 1, 15, 16, 17, 128, 129, 200}) {
+        Case c = {1, 2, 1, s, 200, 16, 16};
+        c.mask = kind;
+        Problem problem(c);
+        for (int64_t h = 0; h < 2; ++h)
+          for (int64_t i = 0; i < s; ++i)
+            for (int64_t t = 0; t < 200; ++t) {
+              const bool hide = t >= seen || (t % 7 == 3 && i % 2);
+              problem.mask.Set(problem.mask.At(0, h, i, t), kind == Mask::kBool ? !hide
+                                                            : hide              ? -kInf
+                                                                                : 0);
+            }
+        for (int64_t t = seen; t < 200; ++t) {
+          problem.k.Set(problem.k.At(0, 0, t, 3), kNaN);
+          problem.v.Set(problem.v.At(0, 0, t, 5), kInf);
+        }
+        CheckProblem(problem);
+        if (testing::Test::HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
 TEST(Attention, CausalFromAnyPosition) {
   for (int64_t limit : {-3, 0, 1, 2, 17, 127, 128, 129, 400}) {
     Case c = {1, 2, 2, 70, 300, 16, 16};
