@@ -251,8 +251,7 @@ class BlockOfRows {
   bool has_sums_[kAttentionRows];     // by tile; before its first block, nothing is there to add to
   int64_t visible_[kAttentionRows];   // keys in all
   int64_t in_block_[kAttentionRows];  // keys in this block, to the last that the mask shows
-  bool skip_hidden_ =
-      false;  // some row does not see some key of this block, where a value is not finite
+  bool skip_hidden_ = false;  // a row does not see a key of this block, and a value is not finite
   bool has_mean_ = false;
 };
 
