@@ -60,9 +60,10 @@ struct MicroArgs {
   const float* start;  // [rows][panels * 16], `ldc` apart: what the chains go on from, or null: 0
   float* c;            // [rows][panels * 16]
   int64_t ldc;
-  bool accumulate;    // c += sum, else c = sum
-  const float* bias;  // [panels * 16] or null: added last
-  const void* next;   // panels laid out like b that come next: fetched into L2. Any address
+  bool accumulate;        // c += sum, else c = sum
+  const float* bias;      // [panels * 16] or null: added last
+  const void* next;       // what comes next, fetched into L2 a line for each k. Any address
+  int64_t next_row = 16;  // elements from one of its lines to the next
 };
 using MicroKernel = void (*)(const MicroArgs& args);
 
@@ -104,6 +105,7 @@ void Micro(const MicroArgs& args) {
     const int64_t b_panel = args.b_panel;
     const int64_t b_row = kStridedB ? args.b_row : 16;
     const TB* next = static_cast<const TB*>(args.next);
+    const int64_t next_row = args.next_row;
     for (int64_t k = 0; k < args.k; ++k) {
       V vb[kWide];
       HWY_UNROLL(16)
@@ -121,7 +123,7 @@ void Micro(const MicroArgs& args) {
       // from 34 to 20 ms, while M = 1 (4 panels) lost 40 % in L3.
       if (!kStridedB && kPanels == 1) {
         __builtin_prefetch(next, 0, 2);
-        next += 16;
+        next += next_row;
       }
       b += b_row;
     }
@@ -168,20 +170,28 @@ constexpr auto kRowsMicro = MicroTable<false, TB, kStridedB, kWide ? 0 : 1>(RowC
 template <typename TB, bool kStridedB>
 constexpr auto kRowsBlockMicro = MicroTable<false, TB, kStridedB, kBlockPanels>(RowCounts());
 
+// What a product of panels fetches on the way, a line for each k of a panel: `rows` lines that are `row` floats apart,
+// then the lines behind those.
+struct LinesAhead {
+  const float* data;
+  int64_t row, rows;
+};
+
 // Rows of A times `panels` panels of B, side by side in C: as many at a time as registers allow.
 template <typename TB, bool kStridedB>
-void RowsTimesPanels(MicroArgs args, int64_t height, int64_t panels) {
+void RowsTimesPanels(MicroArgs args, int64_t height, int64_t panels, const LinesAhead& ahead) {
   const int64_t at = height - 1, wide = WidePanels<TB>(static_cast<int>(height));
   const int64_t most = wide < kBlockPanels ? kBlockPanels : wide;
   const MicroKernel many = wide < kBlockPanels ? kRowsBlockMicro<TB, kStridedB>[at]
                                                : kRowsMicro<TB, kStridedB, true>[at];
-  for (; panels > 0;) {
-    const int64_t step = panels < most ? 1 : most;
+  args.next_row = ahead.row;
+  for (int64_t panel = 0; panel < panels;) {
+    const int64_t step = panels - panel < most ? 1 : most, line = panel * args.k;
+    args.next = ahead.data + line % ahead.rows * ahead.row + line / ahead.rows * 16;
     (step == most ? many : kRowsMicro<TB, kStridedB, false>[at])(args);
     args.b = static_cast<const TB*>(args.b) + step * args.b_panel;
-    args.next = static_cast<const TB*>(args.next) + step * args.k * 16;
     args.c += step * 16;
-    panels -= step;
+    panel += step;
   }
 }
 
