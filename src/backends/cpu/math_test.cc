@@ -25,7 +25,7 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 void RunChain(Isa isa, std::span<ChainOp> ops, int64_t n) {
   const ChainRunner chain = FindChain(isa);
   for (size_t i = 0; i < ops.size(); ++i) chain.link(ops.data(), i);
-  chain.run(ops.data(), n);
+  chain.run(ops.data(), n, 1);
 }
 
 std::vector<float> Apply(PwOp op, Isa isa, const std::vector<float>& x) {

@@ -108,6 +108,39 @@ TEST(Pointwise, AnyStrides) {
   }
 }
 
+// Rows that one step takes together, in tiles that end within a dim; rows longer than a tile; a value between that is
+// stored. Each row's maximum has its own number, of which some are NaN.
+TEST(Pointwise, SeveralRowsAtOnce) {
+  const PointwiseProgram direct{
+      {Load(0), Load(1), Load(2), Op(PwOp::kMax, 0, 1), Op(PwOp::kSub, 3, 2)}, {}};
+  const PointwiseProgram stored{
+      {Load(0), Load(1), Load(2), Op(PwOp::kMax, 0, 1), Op(PwOp::kSub, 3, 2), Op(PwOp::kMul, 3, 4)},
+      {}};
+  for (std::vector<int64_t> dims : {std::vector<int64_t>{3, 70, 130},
+                                    {2, 41, 1000},
+                                    {5, 3, 1025},
+                                    {1, 300, 64},
+                                    {2, 2, 20000},
+                                    {1, 1, 40007}}) {
+    Tensor x(DType::kF32, dims, {1, 0, 2}), row(DType::kF32, dims, {}, 1, 0b100),
+        column(DType::kF32, dims, {}, 1, 0b011);
+    x.Fill(1), row.Fill(2), column.Fill(3);
+    const int64_t rows = dims[0] * dims[1], inner = dims[2];
+    for (int64_t r = 0; r < rows; r += 3) row.Set(r * inner, kNaN);
+    for (const bool between : {false, true}) {
+      ForEachIsa(kPointwiseKernel, Attrs(between ? stored : direct), {&x, &row, &column},
+                 Tensor(DType::kF32, dims), [&](const Tensor& y) {
+                   for (int64_t i = 0; i < y.numel(); ++i) {
+                     const float a = x.Get(i), b = row.Get(i), c = column.Get(i);
+                     const float most = a > b || a != a ? a : b;
+                     const float apart = most - c;
+                     ASSERT_TRUE(Close(y.Get(i), between ? most * apart : apart, 0)) << i;
+                   }
+                 });
+    }
+  }
+}
+
 TEST(Pointwise, RankNineAndScalar) {
   const PointwiseProgram program{{Load(0), Op(PwOp::kNeg, 0)}, {}};
   Tensor x(DType::kF32, {2, 1, 3, 2, 1, 2, 3, 2, 2}, {8, 7, 6, 5, 4, 3, 2, 1, 0}),

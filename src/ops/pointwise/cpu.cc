@@ -3,180 +3,37 @@
 // dims only, never on the threads.
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cstring>
 
 #include "backends/cpu/kernel.h"
 #include "backends/cpu/stream.h"
-#include "backends/cpu/transpose.h"
 #include "base/observe.h"
 #include "ops/ops.h"
 #include "ops/pointwise/cpu_execution.h"
+#include "ops/pointwise/cpu_gather.h"
 #include "ops/pointwise/cpu_generate.h"
 #include "ops/pointwise/cpu_program.h"
 
 namespace liveshape::cpu {
 namespace {
 
+using pw::Gather;
+using pw::Gathered;
 using pw::Generate;
+using pw::kLongTile;
+using pw::kMaxRank;
+using pw::kStrip;
 using pw::kTile;
+using pw::Place;
 using pw::Program;
+using pw::Source;
+using pw::Space;
 using pw::Step;
-
-constexpr int kMaxRank = 32;
 
 struct PointwisePrepared : Prepared {
   Program program;
   size_t first_scalar = 0;  // where the program's scalars begin in KernelArgs::params
 };
-
-// The output's dims with extents of 1 dropped and neighbours merged where every input allows it.
-struct Space {
-  int rank = 0;
-  int64_t dims[kMaxRank];
-  int64_t numel = 1;
-  int64_t inner() const { return rank == 0 ? 1 : dims[rank - 1]; }
-};
-
-// An input over the collapsed dims.
-struct Source {
-  bool flat;    // dense in the output's order
-  bool same;    // one element for all
-  size_t size;  // of an element
-  const std::byte* data;
-  int64_t strides[kMaxRank];  // in elements
-  // Of 4 bytes, and dense across the rows: kStrip of them are turned over at once.
-  bool transposed(const Space& space) const {
-    return space.rank > 1 && strides[space.rank - 1] > 1 && strides[space.rank - 2] == 1 &&
-           size == sizeof(uint32_t);
-  }
-};
-constexpr int64_t kStrip = 4;
-
-Space Collapse(const View& out, std::span<const View> inputs, Source* sources) {
-  Space space;
-  for (size_t s = 0; s < inputs.size(); ++s) {
-    sources[s].size = SizeOf(inputs[s].dtype);
-    sources[s].data = inputs[s].data;
-  }
-  for (int d = 0; d < out.rank; ++d) {
-    const int64_t extent = out.dims[d];
-    space.numel *= extent;
-    if (extent == 1) continue;
-    bool merge = space.rank > 0;
-    for (size_t s = 0; merge && s < inputs.size(); ++s)
-      merge = sources[s].strides[space.rank - 1] == inputs[s].strides[d] * extent;
-    if (!merge) space.dims[space.rank++] = 1;
-    space.dims[space.rank - 1] *= extent;
-    for (size_t s = 0; s < inputs.size(); ++s)
-      sources[s].strides[space.rank - 1] = inputs[s].strides[d];
-  }
-  for (size_t s = 0; s < inputs.size(); ++s) {
-    Source& source = sources[s];
-    int64_t dense = 1;
-    source.flat = source.same = true;
-    for (int d = space.rank - 1; d >= 0; --d) {
-      source.flat &= source.strides[d] == dense;
-      source.same &= source.strides[d] == 0;
-      dense *= space.dims[d];
-    }
-  }
-  return space;
-}
-
-template <typename T>
-void CopyRun(const std::byte* from, int64_t stride, std::byte* to, int64_t n) {
-  const T* x = reinterpret_cast<const T*>(from);
-  T* y = reinterpret_cast<T*>(to);
-  if (stride == 1) {
-    std::memcpy(y, x, n * sizeof(T));
-  } else if (stride == 0) {
-    std::fill_n(y, n, *x);
-  } else {
-    for (int64_t i = 0; i < n; ++i) y[i] = x[i * stride];
-  }
-}
-
-void CopyRun(size_t size, const std::byte* from, int64_t stride, std::byte* to, int64_t n) {
-  switch (size) {
-    case 1: return CopyRun<uint8_t>(from, stride, to, n);
-    case 2: return CopyRun<uint16_t>(from, stride, to, n);
-    case 4: return CopyRun<uint32_t>(from, stride, to, n);
-    default: return CopyRun<uint64_t>(from, stride, to, n);
-  }
-}
-
-struct Gathered {
-  const std::byte* data;
-  bool splat = false;
-};
-
-// Where a tile begins.
-struct Place {
-  int64_t begin;         // in row-major order
-  int64_t at[kMaxRank];  // index by dim
-
-  Place(const Space& space, int64_t first) { Seek(space, first); }
-  void Seek(const Space& space, int64_t first) {
-    begin = first;
-    for (int d = space.rank - 1; d >= 0; --d) {
-      at[d] = first % space.dims[d];
-      first /= space.dims[d];
-    }
-  }
-  // Beyond n elements, which end in this row or with it: no division.
-  void Advance(const Space& space, int64_t n) {
-    begin += n;
-    if (space.rank == 0) return;
-    at[space.rank - 1] += n;
-    for (int d = space.rank - 1; d > 0 && at[d] == space.dims[d]; --d) {
-      at[d] = 0;
-      ++at[d - 1];
-    }
-  }
-};
-
-// The n elements from `place` on, in row-major order: a pointer into the input where they lie dense, or are all one and
-// `may_splat`, else a copy in `to`.
-Gathered Gather(const Source& source, const Space& space, const Place& place, int64_t n,
-                bool may_splat, std::byte* to) {
-  const size_t size = source.size;
-  if (source.flat) return {source.data + place.begin * size};
-  if (source.same && may_splat) return {source.data, true};
-  int64_t offset = 0;
-  for (int d = 0; d < space.rank; ++d) offset += place.at[d] * source.strides[d];
-  const int last = space.rank - 1;
-  const int64_t inner = space.inner(), stride = last < 0 ? 0 : source.strides[last];
-  int64_t column = last < 0 ? 0 : place.at[last];
-  if (column + n <= inner && (stride == 1 || (stride == 0 && may_splat)))
-    return {source.data + offset * size, stride == 0};
-  int64_t at[kMaxRank];
-  std::copy_n(place.at, space.rank, at);
-  const bool transposed = source.transposed(space);
-  const TransposeStripFn transpose = transposed ? FindTransposeStrip() : nullptr;
-  for (int64_t done = 0;;) {
-    const std::byte* const from = source.data + offset * size;
-    int64_t rows = 1, run = std::min(n - done, inner - column);
-    if (transposed && column == 0 && n - done >= kStrip * inner &&
-        space.dims[last - 1] - at[last - 1] >= kStrip) {
-      rows = kStrip, run = kStrip * inner;
-      transpose(reinterpret_cast<const uint32_t*>(from), stride,
-                reinterpret_cast<uint32_t*>(to + done * size), inner, inner);
-    } else {
-      CopyRun(size, from, stride, to + done * size, run);
-    }
-    if ((done += run) == n) return {to};
-    offset -= column * stride;
-    column = 0;
-    for (int d = last - 1; d >= 0; --d) {
-      offset += rows * source.strides[d];
-      if ((at[d] += rows) < space.dims[d]) break;
-      offset -= at[d] * source.strides[d];
-      at[d] = 0;
-      rows = 1;
-    }
-  }
-}
 
 // One worker's run over some tiles.
 class Runner {
@@ -189,7 +46,7 @@ class Runner {
         space_(space),
         stream_(stream),
         out_(args.out(0).data),
-        size_(SizeOf(program_.dtype)),
+        size_(static_cast<int64_t>(SizeOf(program_.dtype))),
         execution_(prepared.program, memory) {
     for (const Step& step : program_.steps) {
       if (step.kind == Step::Kind::kConst)
@@ -205,7 +62,7 @@ class Runner {
     for (const Step& step : program_.steps) {
       if (step.kind == Step::Kind::kLoad) Load(step, place, n);
       if (step.kind == Step::Kind::kIota) Iota(step, place.begin, n);
-      if (step.computes() && !execution_.Run(step, n, stream_ ? nullptr : target)) return false;
+      if (step.computes() && !execution_.Run(step, {n}, stream_ ? nullptr : target)) return false;
     }
     const std::byte* const result = execution_.result();
     const size_t bytes = n * size_;
@@ -217,7 +74,38 @@ class Runner {
     return true;
   }
 
+  // n elements of each of `rows` rows. Only of programs and inputs that Tiling finds fit for it.
+  bool Rows(const Place& place, int64_t rows, int64_t n) {
+    const int64_t most = program_.longest_row;
+    if (n <= most) return RowsOf(place, {n, rows, space_.inner() * size_}, space_.rank - 2);
+    // Parts of a long row are rows one after another.
+    const int64_t parts = n / most;
+    bool good = RowsOf(place, {most, parts, most * size_}, space_.rank - 1);
+    if (n == parts * most) return good;
+    Place rest = place;
+    rest.Advance(space_, parts * most);
+    return RowsOf(rest, {n - parts * most}, space_.rank - 1) && good;
+  }
+
  private:
+  // Along dim d.
+  bool RowsOf(const Place& place, const pw::Execution::Rows& rows, int d) {
+    bool good = true;
+    for (const Step& step : program_.steps) {
+      if (step.computes()) good = execution_.Run(step, rows, out_ + place.begin * size_);
+      if (step.kind != Step::Kind::kLoad) continue;
+      const Source& source = sources_[step.imm];
+      const Gathered found = Gather(source, space_, place, rows.n, !step.whole, nullptr);
+      const int64_t indices = d == space_.rank - 1 ? rows.n : 1;
+      const int64_t row_step = d < 0 ? 0 : source.strides[d] * indices * source.size;
+      if (found.splat)
+        execution_.SetSplat(step, found.data, row_step);
+      else
+        execution_.SetTile(step, found.data, row_step);
+    }
+    return good;
+  }
+
   void Load(const Step& step, const Place& place, int64_t n) {
     const Source& source = sources_[step.imm];
     const Gathered found = Gather(source, space_, place, n, !step.whole, execution_.Register(step));
@@ -255,30 +143,35 @@ class Runner {
   const Space& space_;
   const StreamFn stream_;  // null: the result is left in the caches
   std::byte* const out_;
-  const size_t size_;  // of an element of the output
+  const int64_t size_;  // of an element of the output
   pw::Execution execution_;
 };
 
-// One function or chain from its inputs to the output, nothing kept between: tiles need not fit registers, and what a tile
-// costs apart from its elements (some 20 ns, as much as an addition of 500) is paid less often.
-constexpr int64_t kDirectTile = 16 * kTile;
 // Loads wait while a tile is streamed out: short turns.
 constexpr int64_t kStreamTile = kTile / 2;
 // Dearer programs wait for their arithmetic, not for memory: the turns of stores would come on top.
 constexpr int kStreamWeight = 8;
-int64_t MostOfATile(const Program& program, std::span<const Source> sources) {
-  bool direct = program.direct;
-  for (const Source& source : sources) direct = direct && (source.flat || source.same);
-  return direct ? kDirectTile : kTile;
-}
+// Shorter rows are cheaper to copy one after another than to end with partial vectors each.
+constexpr int64_t kShortRow = 64;
 
-// Tiles of a space: within rows where rows are long, so that strides and broadcasts need no copy; else
-// straight through the rows.
+// Tiles of a space. Several rows at once where the program can and no input needs a copy; else within rows where rows are
+// long, so that strides and broadcasts need no copy; else straight through the rows.
 struct Tiling {
-  bool within_rows;
-  int64_t per_row, length, row, count;
-  Tiling(const Space& space, bool transposed, int64_t most) {
-    within_rows = space.inner() >= most / 2;
+  bool by_rows, within_rows;
+  int64_t row;              // elements that tiles do not cross
+  int64_t per_row, length;  // tiles of a row, elements of each
+  int64_t rows = 1;         // of a tile
+  int64_t groups = 1;       // tiles one below another, of the rows of the innermost but one dim
+  int64_t count;
+
+  Tiling(const Program& program, std::span<const Source> sources, const Space& space,
+         bool streamed) {
+    const bool transposed = std::any_of(sources.begin(), sources.end(), [&](const Source& source) {
+      return source.transposed(space);
+    });
+    by_rows = !streamed && TakesRows(program, sources, space);
+    int64_t most = by_rows ? kLongTile : streamed && !transposed ? kStreamTile : kTile;
+    within_rows = by_rows || space.inner() >= most / 2;
     row = within_rows ? space.inner() : space.numel;
     const int64_t strip = kStrip * space.inner();
     const bool strips = transposed && !within_rows && strip <= most;
@@ -286,6 +179,26 @@ struct Tiling {
     per_row = (row + most - 1) / most;
     length = strips ? most : std::min(most, ((row + per_row - 1) / per_row + 63) / 64 * 64);
     count = space.numel / row * per_row;
+    if (!by_rows || space.rank < 2 || row > program.longest_row) return;
+    const int64_t below = space.dims[space.rank - 2];
+    rows = std::clamp<int64_t>(kLongTile / row, 1, below);
+    groups = (below + rows - 1) / rows;
+    count = space.numel / (row * below) * groups;
+  }
+
+  int64_t elements() const { return rows * length; }
+
+ private:
+  static bool TakesRows(const Program& program, std::span<const Source> sources,
+                        const Space& space) {
+    if (!program.takes_rows) return false;
+    if (space.rank > 1 && space.inner() < kShortRow) return false;
+    for (const Step& step : program.steps) {
+      if (step.kind != Step::Kind::kLoad || sources[step.imm].flat) continue;
+      const int64_t stride = sources[step.imm].strides[space.rank - 1];
+      if (stride != 1 && (stride != 0 || step.whole)) return false;
+    }
+    return true;
   }
 };
 
@@ -296,26 +209,37 @@ class TileWalk {
       : tiling_(tiling),
         space_(space),
         column_(first % tiling.per_row),
-        place_(space, first / tiling.per_row * tiling.row +
-                          std::min(tiling.row, column_ * tiling.length)) {}
+        group_(first / tiling.per_row % tiling.groups),
+        place_(space, Begin(first / tiling.per_row / tiling.groups)) {}
   const Place& place() const { return place_; }
   // 0: rounded up to 64, the lengths of earlier tiles have covered the row.
   int64_t size() const {
     return std::clamp<int64_t>(tiling_.row - column_ * tiling_.length, 0, tiling_.length);
   }
+  int64_t rows() const {
+    if (tiling_.rows == 1) return 1;
+    return std::min(tiling_.rows, space_.dims[space_.rank - 2] - group_ * tiling_.rows);
+  }
   void Next() {
-    const int64_t n = size();
+    const int64_t n = size() * rows();
     if (++column_ == tiling_.per_row) column_ = 0;
-    if (tiling_.within_rows)
+    if (column_ == 0 && ++group_ == tiling_.groups) group_ = 0;
+    if (tiling_.within_rows && tiling_.rows == 1)
       place_.Advance(space_, n);
     else
       place_.Seek(space_, place_.begin + n);
   }
 
  private:
+  int64_t Begin(int64_t outer) const {
+    const int64_t below = tiling_.groups == 1 ? tiling_.rows : space_.dims[space_.rank - 2];
+    return (outer * below + group_ * tiling_.rows) * tiling_.row +
+           std::min(tiling_.row, column_ * tiling_.length);
+  }
+
   const Tiling& tiling_;
   const Space& space_;
-  int64_t column_;  // of tiles
+  int64_t column_, group_;
   Place place_;
 };
 
@@ -333,12 +257,9 @@ Status Run(const KernelArgs& args) {
   for (const Source& source : inputs) bytes += source.flat ? space.numel * source.size : 0;
   const bool large = bytes >= kStreamBytes && program.weight <= kStreamWeight;
   const StreamFn stream = large ? FindStream() : nullptr;
-  const bool transposed = std::any_of(inputs.begin(), inputs.end(),
-                                      [&](const Source& s) { return s.transposed(space); });
-  const int64_t most = large && !transposed ? kStreamTile : MostOfATile(program, inputs);
-  const Tiling tiling(space, transposed, most);
+  const Tiling tiling(program, inputs, space, large);
   // About 10 us of work a claim: an addition in cache takes some 0.1 ns an element.
-  const int64_t grain = std::max<int64_t>(1, 64 * kTile / most / program.weight);
+  const int64_t grain = std::max<int64_t>(1, 64 * kTile / tiling.elements() / program.weight);
   std::atomic<bool> divided_by_zero{false};
   args.pool.ParallelFor(tiling.count, grain, [&](int64_t begin, int64_t end, int worker) {
     Runner runner(args, prepared, sources, space, stream,
@@ -346,7 +267,10 @@ Status Run(const KernelArgs& args) {
     TileWalk walk(tiling, space, begin);
     for (int64_t t = begin; t < end; ++t, walk.Next()) {
       const int64_t n = walk.size();
-      if (n > 0 && !runner.Tile(walk.place(), n)) divided_by_zero.store(true);
+      if (n == 0) continue;
+      const bool good =
+          tiling.by_rows ? runner.Rows(walk.place(), walk.rows(), n) : runner.Tile(walk.place(), n);
+      if (!good) divided_by_zero.store(true);
     }
     if (large) FlushStreams();
   });

@@ -286,10 +286,10 @@ struct Handlers<std::index_sequence<k...>> {
     if (op.form == pw::kLocalA) return WithLocal<kOp>;
     return op.form ? WithSplat<kOp> : WithMemory<kOp>;
   }
-  // max and min of a splat: NaN, or a number and then by kNumber.
+  // max and min of one splat for all rows: NaN, or a number and then by kNumber.
   template <V (*kOp)(D, V, V), V (*kNumber)(D, V, V)>
   static Fn Extremum(const ChainOp& op) {
-    if (op.form != pw::kSplatA) return Binary<kOp>(op);
+    if (op.form != pw::kSplatA || op.step_a != 0) return Binary<kOp>(op);
     const float v = *static_cast<const float*>(op.a);
     return v == v ? WithSplat<kNumber> : LoadSplat<F32>;
   }
@@ -386,12 +386,23 @@ void LinkChain(ChainOp* ops, size_t i) {
   ops[i].handler[1] = HandlerOf<Whole>(ops, i);
 }
 
-void RunChain(const ChainOp* ops, int64_t n) {
+HWY_INLINE void RunRow(const ChainOp* ops, int64_t n, float* local) {
   const int64_t lanes = hn::Lanes(D()), block = lanes * kVectors;
-  HWY_ALIGN float local[kVectors * HWY_MAX_BYTES / sizeof(float)];
   int64_t at = 0;
   for (; at + block <= n; at += block) Whole::Start(ops, at, block, local);
   for (; at < n; at += lanes) Partial::Start(ops, at, lanes < n - at ? lanes : n - at, local);
+}
+
+void RunChain(ChainOp* ops, int64_t n, int64_t rows) {
+  HWY_ALIGN float local[kVectors * HWY_MAX_BYTES / sizeof(float)];
+  RunRow(ops, n, local);
+  for (int64_t row = 1; row < rows; ++row) {
+    for (ChainOp* op = ops; op->code != ChainCode::kEnd; ++op) {
+      op->a = static_cast<const std::byte*>(op->a) + op->step_a;
+      op->b = static_cast<const std::byte*>(op->b) + op->step_b;
+    }
+    RunRow(ops, n, local);
+  }
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
   // gcc adds it at the end of functions that it sees use wide registers, which these jumps hide: pow, of libm and built
   // for SSE, took four times as long after a chain.

@@ -10,7 +10,12 @@
 //                    {ChainCode::kEnd}};
 //   const ChainRunner chain = FindChain(isa);
 //   for (size_t i = 0; i < 5; ++i) chain.link(ops, i);   // once, pointers may change afterwards
-//   chain.run(ops, n);
+//   chain.run(ops, n, 1);
+//
+// Several rows of n: steps say how far each operand is from one row to the next.
+//
+//   ops[0].step_a = ops[3].step_a = stride * sizeof(float);   // the splat and y: the same for every row
+//   chain.run(ops, n, rows);
 //
 // There is one accumulator. A comparison leaves a mask in it, which kSelect, kFromMask and kStoreBool read.
 #pragma once
@@ -89,16 +94,18 @@ struct ChainOp {
       kMemory;  // kSplat: one element. kLocalA, of ops with one operand: what was fetched
   const void* a = nullptr;
   const void* b = nullptr;
-  Handler handler[2] = {};  // what link found
+  int64_t step_a = 0, step_b = 0;  // bytes from one row to the next
+  Handler handler[2] = {};         // what link found
 };
 
 struct ChainRunner {
-  // Of ops[i]; all codes are known, the first is a load. To be done again if the form changes, or the number that is the
-  // splat of a kMin or kMax.
+  // Of ops[i]; all codes are known, the first is a load. To be done again if the form changes, and for the splat of a
+  // kMin or kMax if the number or its step does.
   void (*link)(ChainOp* ops, size_t i);
-  // Over n elements; the last op is kEnd. Within a block an op sees what earlier ops stored; a store may go to memory
-  // that this or an earlier op of the chain reads, if elements are no larger there.
-  void (*run)(const ChainOp* ops, int64_t n);
+  // Over rows of n elements; the last op is kEnd. Within a block an op sees what earlier ops stored; a store may go to
+  // memory that this or an earlier op of the chain reads, if elements are no larger there. Pointers are left at the last
+  // row.
+  void (*run)(ChainOp* ops, int64_t n, int64_t rows);
 };
 ChainRunner FindChain(Isa isa);  // nulls where this build lacks the ISA
 

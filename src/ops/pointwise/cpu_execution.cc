@@ -46,6 +46,7 @@ void Execution::SetNumber(const Step& step, bool is_float, int64_t bits) {
   GenerateNumber(step.dtype, is_float, bits, operand.number, 1);
   if (IsHalf(step.round)) RoundNumber(step.round, operand.number);
   operand.data = operand.number;
+  operand.row_step = 0;
   operand.splat = true;
   if (!step.whole) return;
   std::byte* const tile = Register(step);
@@ -54,40 +55,53 @@ void Execution::SetNumber(const Step& step, bool is_float, int64_t bits) {
   operand.data = tile;  // whose first element serves as the splat
 }
 
-std::byte* Execution::Target(uint32_t value, std::byte* output) {
-  std::byte* const to =
-      output && value == program_.result ? output : RegisterAt(program_.registers_of[value]);
-  operands_[value].data = to;
-  operands_[value].splat = false;
+std::byte* Execution::Target(uint32_t value, const Rows& rows, std::byte* output) {
+  const bool to_output = output && value == program_.result;
+  Operand& operand = operands_[value];
+  std::byte* const to = to_output ? output : RegisterAt(program_.registers_of[value]);
+  operand.data = to;
+  operand.row_step = to_output ? rows.output_step : 0;
+  operand.splat = false;
   return to;
 }
 
-bool Execution::Run(const Step& step, int64_t n, std::byte* output) {
-  if (step.kind == Step::Kind::kChain) {
-    RunChain(step, n, output);
-    return true;
-  }
-  const std::byte* const a = operands_[step.a].data;
-  const std::byte* const b = step.operands > 1 ? operands_[step.b].data : nullptr;
-  const std::byte* const c = step.operands > 2 ? operands_[step.c].data : nullptr;
-  return step.fn[isa_]({a, b, c, Target(step.value, output), n});
+bool Execution::Run(const Step& step, Rows rows, std::byte* output) {
+  if (step.kind != Step::Kind::kChain) return RunFunction(step, rows, output);
+  RunChain(step, rows, output);
+  return true;
 }
 
-void Execution::RunChain(const Step& step, int64_t n, std::byte* output) {
+bool Execution::RunFunction(const Step& step, const Rows& rows, std::byte* output) {
+  static constexpr Operand kNone{};
+  const Operand& a = operands_[step.a];
+  const Operand& b = step.operands > 1 ? operands_[step.b] : kNone;
+  const Operand& c = step.operands > 2 ? operands_[step.c] : kNone;
+  std::byte* const to = Target(step.value, rows, output);
+  bool good = true;
+  for (int64_t r = 0; r < rows.count; ++r)
+    good &= step.fn[isa_]({a.data + r * a.row_step, b.data + r * b.row_step,
+                           c.data + r * c.row_step, to + r * rows.output_step, rows.n});
+  return good;
+}
+
+void Execution::RunChain(const Step& step, const Rows& rows, std::byte* output) {
   ChainOp* const ops = ops_ + step.first_op;
   for (size_t i = 0; i < step.chain.size(); ++i) {
     const ChainStep& source = step.chain[i];
     ChainOp* const op = ops + i;
     uint8_t form = source.form;
     if (source.stores()) {
-      op->a = Target(source.a, output);
+      op->a = Target(source.a, rows, output);
+      op->step_a = operands_[source.a].row_step;
     } else {
       if (source.operands > 0) {
         op->a = operands_[source.a].data;
+        op->step_a = operands_[source.a].row_step;
         if (operands_[source.a].splat) form |= kSplatA;
       }
       if (source.operands > 1) {
         op->b = operands_[source.b].data;
+        op->step_b = operands_[source.b].row_step;
         if (operands_[source.b].splat) form |= kSplatB;
       }
     }
@@ -96,7 +110,7 @@ void Execution::RunChain(const Step& step, int64_t n, std::byte* output) {
       chain_.link(ops, i);
     }
   }
-  chain_.run(ops, n);
+  chain_.run(ops, rows.n, rows.count);
 }
 
 }  // namespace liveshape::cpu::pw

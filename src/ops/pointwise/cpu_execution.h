@@ -11,6 +11,8 @@
 //     }
 //     execution.result();   // == output where the last step could write there
 //   }
+//
+// A tile is one row, or several if program.takes_rows: loads say how far apart theirs are, Run how many there are.
 #pragma once
 
 #include <cstddef>
@@ -26,29 +28,38 @@ class Execution {
 
   std::byte* Register(const Step& step) const { return RegisterAt(step.reg); }
   void SetNumber(const Step& step, bool is_float, int64_t bits);
-  void SetTile(const Step& step, const std::byte* elements) {
+  void SetTile(const Step& step, const std::byte* elements, int64_t row_step = 0) {
     operands_[step.value].data = elements;
+    operands_[step.value].row_step = row_step;
     operands_[step.value].splat = false;
   }
-  // All elements of the tile are the same. Only if not step.whole.
-  void SetSplat(const Step& step, const std::byte* element) {
+  // All elements of a row are the same. Only if not step.whole.
+  void SetSplat(const Step& step, const std::byte* element, int64_t row_step = 0) {
     operands_[step.value].data = element;
+    operands_[step.value].row_step = row_step;
     operands_[step.value].splat = true;
   }
+  struct Rows {
+    int64_t n;  // elements of each
+    int64_t count = 1;
+    int64_t output_step = 0;  // bytes, as all steps of rows
+  };
   // The result goes to `output` if the step makes it and output is not null, else to its register.
-  bool Run(const Step& step, int64_t n, std::byte* output);
+  bool Run(const Step& step, Rows rows, std::byte* output);
   const std::byte* result() const { return operands_[program_.result].data; }
 
  private:
   struct Operand {
     const std::byte* data;
+    int64_t row_step;
     bool splat;
     alignas(8) std::byte number[8];  // of a uniform value that no step reads as a whole tile
   };
 
   std::byte* RegisterAt(int reg) const { return registers_ + reg * program_.register_bytes; }
-  std::byte* Target(uint32_t value, std::byte* output);
-  void RunChain(const Step& step, int64_t n, std::byte* output);
+  std::byte* Target(uint32_t value, const Rows& rows, std::byte* output);
+  bool RunFunction(const Step& step, const Rows& rows, std::byte* output);
+  void RunChain(const Step& step, const Rows& rows, std::byte* output);
 
   const Program& program_;
   const int isa_;

@@ -56,7 +56,10 @@ struct Program {
   DType dtype = DType::kF32;  // of the result
   // The step that makes the result may write it straight to the output; else it is copied.
   bool result_in_place = false;
-  bool direct = false;  // from inputs to the output without a register, where inputs are dense
+  // One step makes the result from inputs and numbers: it may take several rows at once, of at most `longest_row`
+  // elements, where none of them has to be copied.
+  bool takes_rows = false;
+  int64_t longest_row = kTile;
   std::vector<int> registers_of;  // by value: where it lies if it is computed, else kNoRegister
   size_t chain_ops = 0;           // with a kEnd for each chain
   size_t values = 0;

@@ -78,7 +78,7 @@ void AssignRegisters(Program& program) {
   };
   std::vector<Free> free;
   size_t widest = 4, now = 0;
-  int computed = 0;
+  int computed = 0, steps = 0;
   for (size_t e = 0; e < events.size(); ++e) {
     const Event& event = events[e];
     if (event.step != now)
@@ -107,7 +107,9 @@ void AssignRegisters(Program& program) {
   for (Step& step : program.steps)
     if (step.kind != Step::Kind::kChain) step.reg = program.registers_of[step.value];
   program.register_bytes = widest * kTile;
-  program.direct = program.result_in_place && computed == 1 && !whole_number;
+  for (const Step& step : program.steps) steps += step.computes() || step.kind == Step::Kind::kIota;
+  program.takes_rows = program.result_in_place && steps == 1;
+  program.longest_row = computed == 1 && !whole_number ? kLongTile : kTile;
 }
 
 }  // namespace liveshape::cpu::pw

@@ -50,7 +50,7 @@ class Chain {
         Iota(step, begin, n, execution.Register(step));
         execution.SetTile(step, execution.Register(step));
       }
-      if (step.computes() && !execution.Run(step, n, target)) return false;
+      if (step.computes() && !execution.Run(step, {n}, target)) return false;
     }
     if (execution.result() != target)
       std::memcpy(target, execution.result(), n * SizeOf(program_.dtype));
