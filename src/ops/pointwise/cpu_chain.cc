@@ -149,19 +149,18 @@ template <size_t... k>
 struct Handlers<std::index_sequence<k...>> {
   static constexpr D d{};
   static constexpr bool kWhole = sizeof...(k) > 1;
-  // Elements from `at` on, `left` of them; `local`: what was fetched.
-  using Fn = void (*)(const ChainOp* op, int64_t at, size_t left, float* local, Lane<k>... acc);
+  // Elements from `at` on, `left` of them.
+  using Fn = void (*)(const ChainOp* op, int64_t at, size_t left, Lane<k>... acc);
 
-  using FirstFn = void (*)(const ChainOp* op, int64_t at, size_t left, float* local);
+  using FirstFn = void (*)(const ChainOp* op, int64_t at, size_t left);
 
-  static HWY_INLINE void Start(const ChainOp* op, int64_t at, size_t left, float* local) {
-    reinterpret_cast<FirstFn>(op->handler[kWhole])(op, at, left, local);
+  static HWY_INLINE void Start(const ChainOp* op, int64_t at, size_t left) {
+    reinterpret_cast<FirstFn>(op->handler[kWhole])(op, at, left);
   }
-  static HWY_INLINE void Next(const ChainOp* op, int64_t at, size_t left, float* local,
-                              Lane<k>... acc) {
-    reinterpret_cast<Fn>(op[1].handler[kWhole])(op + 1, at, left, local, acc...);
+  static HWY_INLINE void Next(const ChainOp* op, int64_t at, size_t left, Lane<k>... acc) {
+    reinterpret_cast<Fn>(op[1].handler[kWhole])(op + 1, at, left, acc...);
   }
-  static void End(const ChainOp*, int64_t, size_t, float*, Lane<k>...) {}
+  static void End(const ChainOp*, int64_t, size_t, Lane<k>...) {}
 
   template <class E>
   static HWY_INLINE const typename E::Type* Here(const void* from, int64_t at) {
@@ -186,36 +185,34 @@ struct Handlers<std::index_sequence<k...>> {
 
   // A load that comes first is called without an accumulator, of which gcc would clear every vector.
   template <class E>
-  static void First(const ChainOp* op, int64_t at, size_t left, float* local) {
+  static void First(const ChainOp* op, int64_t at, size_t left) {
     const auto* p = Here<E>(op->a, at);
-    Next(op, at, left, local, Read<E>(p, k, left)...);
+    Next(op, at, left, Read<E>(p, k, left)...);
   }
   template <class E>
-  static void FirstSplat(const ChainOp* op, int64_t at, size_t left, float* local) {
+  static void FirstSplat(const ChainOp* op, int64_t at, size_t left) {
     const V s = ReadSplat<E>(op->a);
-    Next(op, at, left, local, (static_cast<void>(k), s)...);
+    Next(op, at, left, (static_cast<void>(k), s)...);
   }
   template <class E>
-  static void Load(const ChainOp* op, int64_t at, size_t left, float* local, Lane<k>...) {
-    First<E>(op, at, left, local);
+  static void Load(const ChainOp* op, int64_t at, size_t left, Lane<k>...) {
+    First<E>(op, at, left);
   }
   template <class E>
-  static void LoadSplat(const ChainOp* op, int64_t at, size_t left, float* local, Lane<k>...) {
-    FirstSplat<E>(op, at, left, local);
-  }
-  template <class E>
-  static void Fetch(const ChainOp* op, int64_t at, size_t left, float* local, Lane<k>... acc) {
-    const auto* p = Here<E>(op->a, at);
-    (hn::Store(Read<E>(p, k, left), d, local + k * hn::Lanes(d)), ...);
-    Next(op, at, left, local, acc...);
-  }
-  template <class E>
-  static void FetchSplat(const ChainOp* op, int64_t at, size_t left, float* local, Lane<k>... acc) {
-    const V s = ReadSplat<E>(op->a);
-    (hn::Store(s, d, local + k * hn::Lanes(d)), ...);
-    Next(op, at, left, local, acc...);
+  static void LoadSplat(const ChainOp* op, int64_t at, size_t left, Lane<k>...) {
+    FirstSplat<E>(op, at, left);
   }
 #if HWY_TARGET == HWY_AVX2
+  // One comparison for two vectors: unordered if either is NaN.
+  template <size_t... pair>
+  static HWY_INLINE bool AllNumbers(std::index_sequence<pair...>, Lane<k>... acc) {
+    const V all[] = {acc...};
+    __m256 nan = _mm256_setzero_ps();
+    ((nan =
+          _mm256_or_ps(nan, _mm256_cmp_ps(all[2 * pair].raw, all[2 * pair + 1].raw, _CMP_UNORD_Q))),
+     ...);
+    return _mm256_testz_ps(nan, nan);
+  }
   template <class E, size_t... pair>
   static HWY_INLINE void StorePairs(typename E::Type* p, std::index_sequence<pair...>,
                                     Lane<k>... acc) {
@@ -225,46 +222,40 @@ struct Handlers<std::index_sequence<k...>> {
 #endif
   // kLast: the end follows, and the accumulator need not be kept for it.
   template <class E, bool kLast>
-  static void Store(const ChainOp* op, int64_t at, size_t left, float* local, Lane<k>... acc) {
+  static void Store(const ChainOp* op, int64_t at, size_t left, Lane<k>... acc) {
     WriteAll<E>(const_cast<typename E::Type*>(Here<E>(op->a, at)), left, acc...);
-    if constexpr (!kLast) Next(op, at, left, local, acc...);
+    if constexpr (!kLast) Next(op, at, left, acc...);
   }
   template <class E>
   static HWY_INLINE void WriteAll(typename E::Type* p, size_t left, Lane<k>... acc) {
 #if HWY_TARGET == HWY_AVX2
     if constexpr (kWhole && std::is_same_v<E, BF16>) {
-      V nan = hn::Zero(d);
-      ((nan = hn::Or(nan, hn::VecFromMask(d, hn::IsNaN(acc)))), ...);
-      if (HWY_LIKELY(hn::AllFalse(d, hn::MaskFromVec(nan))))
-        return StorePairs<E>(p, std::make_index_sequence<sizeof...(k) / 2>(), acc...);
+      constexpr std::make_index_sequence<sizeof...(k) / 2> pairs;
+      if (HWY_LIKELY(AllNumbers(pairs, acc...))) return StorePairs<E>(p, pairs, acc...);
     }
 #endif
     (Write<E>(acc, p, k, left), ...);
   }
   template <V (*kOp)(D, V)>
-  static void Unary(const ChainOp* op, int64_t at, size_t left, float* local, Lane<k>... acc) {
-    Next(op, at, left, local, kOp(d, acc)...);
+  static void Unary(const ChainOp* op, int64_t at, size_t left, Lane<k>... acc) {
+    Next(op, at, left, kOp(d, acc)...);
   }
-  template <V (*kOp)(D, V, V)>
-  static void WithMemory(const ChainOp* op, int64_t at, size_t left, float* local, Lane<k>... acc) {
-    const float* p = Here<F32>(op->a, at);
-    Next(op, at, left, local, kOp(d, acc, Read<F32>(p, k, left))...);
+  template <V (*kOp)(D, V, V), class E>
+  static void WithMemory(const ChainOp* op, int64_t at, size_t left, Lane<k>... acc) {
+    const auto* p = Here<E>(op->a, at);
+    Next(op, at, left, kOp(d, acc, Read<E>(p, k, left))...);
   }
-  template <V (*kOp)(D, V, V)>
-  static void WithLocal(const ChainOp* op, int64_t at, size_t left, float* local, Lane<k>... acc) {
-    Next(op, at, left, local, kOp(d, acc, hn::Load(d, local + k * hn::Lanes(d)))...);
-  }
-  template <V (*kOp)(D, V, V)>
-  static void WithSplat(const ChainOp* op, int64_t at, size_t left, float* local, Lane<k>... acc) {
-    const V s = ReadSplat<F32>(op->a);
-    Next(op, at, left, local, kOp(d, acc, s)...);
+  template <V (*kOp)(D, V, V), class E>
+  static void WithSplat(const ChainOp* op, int64_t at, size_t left, Lane<k>... acc) {
+    const V s = ReadSplat<E>(op->a);
+    Next(op, at, left, kOp(d, acc, s)...);
   }
   template <bool kSplatA, bool kSplatB>
-  static void Select(const ChainOp* op, int64_t at, size_t left, float* local, Lane<k>... acc) {
+  static void Select(const ChainOp* op, int64_t at, size_t left, Lane<k>... acc) {
     const V a = kSplatA ? ReadSplat<F32>(op->a) : hn::Zero(d);
     const V b = kSplatB ? ReadSplat<F32>(op->b) : hn::Zero(d);
     const float *p = Here<F32>(op->a, at), *q = Here<F32>(op->b, at);
-    Next(op, at, left, local,
+    Next(op, at, left,
          hn::IfThenElse(hn::MaskFromVec(acc), kSplatA ? a : Read<F32>(p, k, left),
                         kSplatB ? b : Read<F32>(q, k, left))...);
   }
@@ -274,24 +265,22 @@ struct Handlers<std::index_sequence<k...>> {
     return op.form ? LoadSplat<E> : Load<E>;
   }
   template <class E>
-  static Fn Fetching(const ChainOp& op) {
-    return op.form ? FetchSplat<E> : Fetch<E>;
-  }
-  template <class E>
   static Fn Storing(const ChainOp& op) {
     return (&op)[1].code == ChainCode::kEnd ? Store<E, true> : Store<E, false>;
   }
   template <V (*kOp)(D, V, V)>
   static Fn Binary(const ChainOp& op) {
-    if (op.form == pw::kLocalA) return WithLocal<kOp>;
-    return op.form ? WithSplat<kOp> : WithMemory<kOp>;
+    const bool splat = op.form & pw::kSplatA;
+    if (op.form & pw::kF16A) return splat ? WithSplat<kOp, F16> : WithMemory<kOp, F16>;
+    if (op.form & pw::kBF16A) return splat ? WithSplat<kOp, BF16> : WithMemory<kOp, BF16>;
+    return splat ? WithSplat<kOp, F32> : WithMemory<kOp, F32>;
   }
   // max and min of one splat for all rows: NaN, or a number and then by kNumber.
   template <V (*kOp)(D, V, V), V (*kNumber)(D, V, V)>
   static Fn Extremum(const ChainOp& op) {
     if (op.form != pw::kSplatA || op.step_a != 0) return Binary<kOp>(op);
     const float v = *static_cast<const float*>(op.a);
-    return v == v ? WithSplat<kNumber> : LoadSplat<F32>;
+    return v == v ? WithSplat<kNumber, F32> : LoadSplat<F32>;
   }
   static Fn Selecting(const ChainOp& op) {
     switch (op.form) {
@@ -321,8 +310,6 @@ struct Handlers<std::index_sequence<k...>> {
       case ChainCode::kLoadF16: return Loading<F16>(op);
       case ChainCode::kLoadBF16: return Loading<BF16>(op);
       case ChainCode::kLoadBool: return Loading<Bool>(op);
-      case ChainCode::kFetchF16: return Fetching<F16>(op);
-      case ChainCode::kFetchBF16: return Fetching<BF16>(op);
       case ChainCode::kStore: return Storing<F32>(op);
       case ChainCode::kStoreF16: return Storing<F16>(op);
       case ChainCode::kStoreBF16: return Storing<BF16>(op);
@@ -386,22 +373,21 @@ void LinkChain(ChainOp* ops, size_t i) {
   ops[i].handler[1] = HandlerOf<Whole>(ops, i);
 }
 
-HWY_INLINE void RunRow(const ChainOp* ops, int64_t n, float* local) {
+HWY_INLINE void RunRow(const ChainOp* ops, int64_t n) {
   const int64_t lanes = hn::Lanes(D()), block = lanes * kVectors;
   int64_t at = 0;
-  for (; at + block <= n; at += block) Whole::Start(ops, at, block, local);
-  for (; at < n; at += lanes) Partial::Start(ops, at, lanes < n - at ? lanes : n - at, local);
+  for (; at + block <= n; at += block) Whole::Start(ops, at, block);
+  for (; at < n; at += lanes) Partial::Start(ops, at, lanes < n - at ? lanes : n - at);
 }
 
 void RunChain(ChainOp* ops, int64_t n, int64_t rows) {
-  HWY_ALIGN float local[kVectors * HWY_MAX_BYTES / sizeof(float)];
-  RunRow(ops, n, local);
+  RunRow(ops, n);
   for (int64_t row = 1; row < rows; ++row) {
     for (ChainOp* op = ops; op->code != ChainCode::kEnd; ++op) {
       op->a = static_cast<const std::byte*>(op->a) + op->step_a;
       op->b = static_cast<const std::byte*>(op->b) + op->step_b;
     }
-    RunRow(ops, n, local);
+    RunRow(ops, n);
   }
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
   // gcc adds it at the end of functions that it sees use wide registers, which these jumps hide: pow, of libm and built

@@ -35,8 +35,6 @@ enum class ChainCode : uint8_t {
   kLoadF16,
   kLoadBF16,
   kLoadBool,
-  kFetchF16,  // from a, for the next op to read as an operand: kLocalA there
-  kFetchBF16,
   kStore,  // to a
   kStoreF16,
   kStoreBF16,
@@ -84,14 +82,19 @@ enum class ChainCode : uint8_t {
   kEnd,
 };
 
-// Bits: where an operand is. Else n elements in memory.
-enum Form : uint8_t { kMemory = 0, kSplatA = 1, kSplatB = 2, kLocalA = 4 };
+// Bits: what an operand is. Else n elements of 4 bytes in memory.
+enum Form : uint8_t {
+  kMemory = 0,
+  kSplatA = 1,  // one element
+  kSplatB = 2,
+  kF16A = 4,  // of ops with one operand, that are not loads or stores: elements are halves
+  kBF16A = 8,
+};
 
 struct ChainOp {
   using Handler = void (*)();
   ChainCode code;
-  uint8_t form =
-      kMemory;  // kSplat: one element. kLocalA, of ops with one operand: what was fetched
+  uint8_t form = kMemory;
   const void* a = nullptr;
   const void* b = nullptr;
   int64_t step_a = 0, step_b = 0;  // bytes from one row to the next
@@ -118,6 +121,6 @@ bool IsExtremum(ChainCode code);
 // Between memory and the accumulator.
 ChainCode LoadCode(DType memory);
 ChainCode StoreCode(DType memory);
-ChainCode FetchCode(DType half);
+Form HalfForm(DType half);
 
 }  // namespace liveshape::cpu::pw

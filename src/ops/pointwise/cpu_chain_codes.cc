@@ -81,8 +81,6 @@ ChainCode StoreCode(DType memory) {
   }
 }
 
-ChainCode FetchCode(DType half) {
-  return half == DType::kF16 ? ChainCode::kFetchF16 : ChainCode::kFetchBF16;
-}
+Form HalfForm(DType half) { return half == DType::kF16 ? kF16A : kBF16A; }
 
 }  // namespace liveshape::cpu::pw

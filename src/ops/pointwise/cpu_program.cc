@@ -253,7 +253,7 @@ class Compiler {
   }
 
   void EmitChain(std::vector<uint32_t>& values) {
-    std::erase_if(values, [&](uint32_t value) { return Fetched(value); });
+    std::erase_if(values, [&](uint32_t value) { return WidenedInPlace(value); });
     if (values.empty()) return;
     Step step{.kind = Step::Kind::kChain, .dtype = DType::kF32, .value = values.back()};
     std::vector<ChainStep>& chain = step.chain;
@@ -263,11 +263,10 @@ class Compiler {
       const Node& node = nodes_[value];
       const Step& op = node.step;
       if (held != op.a) chain.push_back({LoadCode(nodes_[op.a].step.dtype), op.a, 0, 1});
-      const bool fetches = op.operands == 2 && Fetched(op.b);
-      if (fetches) {
+      const bool widens = op.operands == 2 && WidenedInPlace(op.b);
+      if (widens) {
         const uint32_t halves = nodes_[op.b].step.a;
-        chain.push_back({FetchCode(nodes_[halves].step.dtype), halves, 0, 1});
-        chain.push_back({node.code, 0, 0, 0, kLocalA});
+        chain.push_back({node.code, halves, 0, 1, HalfForm(nodes_[halves].step.dtype)});
       } else if (node.by == Node::By::kOp) {
         chain.push_back({node.code, op.b, op.c, op.operands - 1});
       }
@@ -282,8 +281,8 @@ class Compiler {
     values.clear();
   }
 
-  // Widened from halves only to be the second operand of one op: it need not be stored.
-  bool Fetched(uint32_t value) const {
+  // Widened from halves only to be the second operand of one op, which does that itself.
+  bool WidenedInPlace(uint32_t value) const {
     const Node& node = nodes_[value];
     if (node.by != Node::By::kMove || !IsHalf(nodes_[node.step.a].step.dtype)) return false;
     if (uses_[value] != 1 || value == program_.result) return false;
