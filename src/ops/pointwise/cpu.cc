@@ -152,7 +152,7 @@ constexpr int64_t kStreamTile = kTile / 2;
 // Dearer programs wait for their arithmetic, not for memory: the turns of stores would come on top.
 constexpr int kStreamWeight = 8;
 // Shorter rows are cheaper to copy one after another than to end with partial vectors each.
-constexpr int64_t kShortRow = 64;
+constexpr int64_t kShortRow = 16;
 
 // Tiles of a space. Several rows at once where the program can and no input needs a copy; else within rows where rows are
 // long, so that strides and broadcasts need no copy; else straight through the rows.

@@ -139,6 +139,8 @@ HWY_INLINE void StoreNumbers(BF16, V v0, V v1, D d, uint16_t* p) {
 // registers that arguments are passed in (eight on x86 and Arm). A switch in a loop takes three times the branches.
 template <size_t>
 using Lane = V;
+constexpr size_t kMany = 8;
+constexpr size_t kFew = 4;  // for the ends of rows: a vector by itself takes as long
 
 template <class Each>
 struct Handlers;
@@ -149,16 +151,17 @@ template <size_t... k>
 struct Handlers<std::index_sequence<k...>> {
   static constexpr D d{};
   static constexpr bool kWhole = sizeof...(k) > 1;
+  static constexpr int kWidth = kWhole + (sizeof...(k) == kMany);  // which of an op's handlers
   // Elements from `at` on, `left` of them.
   using Fn = void (*)(const ChainOp* op, int64_t at, size_t left, Lane<k>... acc);
 
   using FirstFn = void (*)(const ChainOp* op, int64_t at, size_t left);
 
   static HWY_INLINE void Start(const ChainOp* op, int64_t at, size_t left) {
-    reinterpret_cast<FirstFn>(op->handler[kWhole])(op, at, left);
+    reinterpret_cast<FirstFn>(op->handler[kWidth])(op, at, left);
   }
   static HWY_INLINE void Next(const ChainOp* op, int64_t at, size_t left, Lane<k>... acc) {
-    reinterpret_cast<Fn>(op[1].handler[kWhole])(op + 1, at, left, acc...);
+    reinterpret_cast<Fn>(op[1].handler[kWidth])(op + 1, at, left, acc...);
   }
   static void End(const ChainOp*, int64_t, size_t, Lane<k>...) {}
 
@@ -358,8 +361,8 @@ struct Handlers<std::index_sequence<k...>> {
   }
 };
 
-constexpr size_t kVectors = 8;
-using Whole = Handlers<std::make_index_sequence<kVectors>>;
+using Many = Handlers<std::make_index_sequence<kMany>>;
+using Few = Handlers<std::make_index_sequence<kFew>>;
 using Partial = Handlers<std::make_index_sequence<1>>;
 
 template <class Each>
@@ -369,14 +372,16 @@ ChainOp::Handler HandlerOf(const ChainOp* ops, size_t i) {
 }
 
 void LinkChain(ChainOp* ops, size_t i) {
-  ops[i].handler[0] = HandlerOf<Partial>(ops, i);
-  ops[i].handler[1] = HandlerOf<Whole>(ops, i);
+  ops[i].handler[Partial::kWidth] = HandlerOf<Partial>(ops, i);
+  ops[i].handler[Few::kWidth] = HandlerOf<Few>(ops, i);
+  ops[i].handler[Many::kWidth] = HandlerOf<Many>(ops, i);
 }
 
 HWY_INLINE void RunRow(const ChainOp* ops, int64_t n) {
-  const int64_t lanes = hn::Lanes(D()), block = lanes * kVectors;
+  const int64_t lanes = hn::Lanes(D()), many = lanes * kMany, few = lanes * kFew;
   int64_t at = 0;
-  for (; at + block <= n; at += block) Whole::Start(ops, at, block);
+  for (; at + many <= n; at += many) Many::Start(ops, at, many);
+  for (; at + few <= n; at += few) Few::Start(ops, at, few);
   for (; at < n; at += lanes) Partial::Start(ops, at, lanes < n - at ? lanes : n - at);
 }
 

@@ -98,7 +98,7 @@ struct ChainOp {
   const void* a = nullptr;
   const void* b = nullptr;
   int64_t step_a = 0, step_b = 0;  // bytes from one row to the next
-  Handler handler[2] = {};         // what link found
+  Handler handler[3] = {};         // what link found: for a vector, a few, many
 };
 
 struct ChainRunner {
