@@ -1,6 +1,7 @@
 // Reductions of every kind and dtype, in an order that depends on the dims alone (cpu_plan.h). Floats are summed and multiplied in double (long dense runs: f32 blocks, see
 // simd/reduce-inl.h), integers wrap in 64 bits.
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -114,8 +115,11 @@ struct Task {
   template <typename Acc>
   void Finish(int64_t index, int64_t n, Acc* acc) const {
     if constexpr (std::is_same_v<Acc, double>) {
-      const auto count = static_cast<double>(plan.reduced.count);
-      if (kind == ReduceKind::kMean)
+      const bool mean = kind == ReduceKind::kMean;
+      const double count = mean ? static_cast<double>(plan.reduced.count) : 1;
+      if (out.dtype == DType::kF32)
+        return FindReduceFinish()(acc, n, count, out.as<float>() + index);
+      if (mean)
         for (int64_t i = 0; i < n; ++i) acc[i] /= count;
     }
     Store(out, index, n, acc);
@@ -191,7 +195,10 @@ template <class E, class Op>
 void ReduceColumns(const Task& task, const ReducePlan::Dims& reduced, const typename E::Type* x,
                    int64_t n, typename Op::Acc* acc) {
   const int64_t column_stride = task.plan.kept.inner_stride();
-  std::fill_n(acc, n, Op::Init());
+  if constexpr (std::is_same_v<Op, SumOf<typename E::Value>>)
+    std::memset(acc, 0, n * sizeof(*acc));  // vectors, which a loop over doubles is not at -O2
+  else
+    std::fill_n(acc, n, Op::Init());
   ForEachRun(reduced, x, [&](const typename E::Type* run, int64_t rows, int64_t stride) {
     if constexpr (kHasRuns<E, Op>) {
       if (column_stride == 1) return ColumnsOf<Op>(task)(run, stride, rows, n, acc);

@@ -94,6 +94,8 @@ using SumColumnsFn = void (*)(const void* x, int64_t row_stride, int64_t rows, i
 // out[c] = the largest or smallest of itself and x[r * row_stride + c], likewise.
 using ExtremeColumnsFn = void (*)(const void* x, int64_t row_stride, int64_t rows, int64_t columns,
                                   float* out);
+// out[i] = acc[i] / count, rounded.
+using FinishFn = void (*)(const double* acc, int64_t n, double count, float* out);
 struct ReduceRuns {
   SumRunsFn sum;
   ExtremeRunsFn max, min;
@@ -101,5 +103,6 @@ struct ReduceRuns {
   ExtremeColumnsFn max_columns, min_columns;
 };
 ReduceRuns FindReduceRuns(DType dtype);  // f32, f16 or bf16, for the active ISA
+FinishFn FindReduceFinish();
 
 }  // namespace liveshape::cpu

@@ -1,5 +1,7 @@
 #include "ops/reduce/cpu_plan.h"
 
+#include <type_traits>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/reduce/cpu_rows.cc"
 #include "backends/cpu/simd/dispatch.h"
@@ -37,7 +39,6 @@ void SumColumns(const void* from, int64_t row_stride, int64_t rows, int64_t colu
   float sums[kReduceBlock];
   for (int64_t begin = 0; begin < rows; begin += 256) {
     const int64_t end = begin + 256 < rows ? begin + 256 : rows;
-    for (int64_t c = 0; c < columns; ++c) sums[c] = 0;
     for (int64_t r = begin; r < end; r += 4) {
       // Beyond the last row the first is read again and not added.
       const int64_t count = end - r < 4 ? end - r : 4;
@@ -46,17 +47,19 @@ void SumColumns(const void* from, int64_t row_stride, int64_t rows, int64_t colu
       const auto* x2 = count > 2 ? x1 + row_stride : x0;
       const auto* x3 = count > 3 ? x2 + row_stride : x0;
       int64_t c = 0;
-      if (count == 4) {
+      const auto add_four = [&](auto first) HWY_ATTR {
         for (; c + lanes <= columns; c += lanes) {
           const auto a = hn::Add(LoadF32(e, d, x0 + c), LoadF32(e, d, x1 + c));
           const auto b = hn::Add(LoadF32(e, d, x2 + c), LoadF32(e, d, x3 + c));
-          hn::StoreU(hn::Add(hn::LoadU(d, sums + c), hn::Add(a, b)), d, sums + c);
+          const auto sum = hn::Add(a, b);
+          hn::StoreU(first ? sum : hn::Add(hn::LoadU(d, sums + c), sum), d, sums + c);
         }
-      }
+      };
+      if (count == 4) r == begin ? add_four(std::true_type()) : add_four(std::false_type());
       for (; c < columns; ++c) {
         const float a = E::One(x0[c]) + (count > 1 ? E::One(x1[c]) : 0.0f);
         const float b = (count > 2 ? E::One(x2[c]) : 0.0f) + (count > 3 ? E::One(x3[c]) : 0.0f);
-        sums[c] += a + b;
+        sums[c] = r == begin ? a + b : sums[c] + (a + b);
       }
     }
     const hn::ScalableTag<double> wide;
@@ -69,6 +72,24 @@ void SumColumns(const void* from, int64_t row_stride, int64_t rows, int64_t colu
     }
     for (; c < columns; ++c) out[c] += sums[c];
   }
+}
+
+void Finish(const double* acc, int64_t n, double count, float* out) {
+  int64_t i = 0;
+#if HWY_TARGET != HWY_SCALAR  // whose DemoteTo makes the largest float of infinity
+  const hn::ScalableTag<double> d;
+  const hn::Rebind<float, decltype(d)> narrow;
+  const int64_t lanes = hn::Lanes(d);
+  const auto divisor = hn::Set(d, count);
+  const auto store = [&](auto divide) HWY_ATTR {
+    for (; i + lanes <= n; i += lanes) {
+      const auto v = hn::LoadU(d, acc + i);
+      hn::StoreU(hn::DemoteTo(narrow, divide ? hn::Div(v, divisor) : v), narrow, out + i);
+    }
+  };
+  count == 1 ? store(std::false_type()) : store(std::true_type());
+#endif
+  for (; i < n; ++i) out[i] = static_cast<float>(acc[i] / count);
 }
 
 template <int kSign, class E>
@@ -109,9 +130,11 @@ HWY_AFTER_NAMESPACE();
 namespace liveshape::cpu {
 namespace {
 LS_SIMD_TABLE(FindRuns);
+LS_SIMD_TABLE(Finish);
 }  // namespace
 
 ReduceRuns FindReduceRuns(DType dtype) { return LS_SIMD(FindRuns)(dtype); }
+FinishFn FindReduceFinish() { return LS_SIMD(Finish); }
 
 }  // namespace liveshape::cpu
 #endif
