@@ -1,6 +1,7 @@
 // LayerNorm of each row in two passes over it (mean, then squares of the differences), the row being in
 // cache: (x - mean) * rsqrt(variance + eps) * weight + bias, in f32, rounded once.
 #include <cmath>
+#include <type_traits>
 
 #include "backends/cpu/rows.h"
 #include "ops/ops.h"
@@ -57,13 +58,22 @@ void LayerNorm(const LayerRow& row) {
   const double variance = SumRow(e, x, n, mean, SquaredDifference{mean}) / static_cast<double>(n);
   const auto shift = hn::Set(d, mean);
   const auto scale = hn::Set(d, static_cast<float>(1.0 / std::sqrt(variance + row.eps)));
+  // Four loops: to ask for each vector whether there are weights took a sixth of a row.
   int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    auto v = hn::Mul(hn::Sub(LoadF32(e, d, x + i), shift), scale);
-    if (w) v = hn::Mul(v, LoadF32(e, d, w + i));
-    if (b) v = hn::Add(v, LoadF32(e, d, b + i));
-    StoreF32(e, v, d, y + i);
-  }
+  const auto whole = [&](auto weighted, auto biased) HWY_ATTR {
+    for (; i + lanes <= n; i += lanes) {
+      auto v = hn::Mul(hn::Sub(LoadF32(e, d, x + i), shift), scale);
+      if (weighted) v = hn::Mul(v, LoadF32(e, d, w + i));
+      if (biased) v = hn::Add(v, LoadF32(e, d, b + i));
+      StoreF32(e, v, d, y + i);
+    }
+  };
+  constexpr std::true_type yes;
+  constexpr std::false_type no;
+  if (w)
+    b ? whole(yes, yes) : whole(yes, no);
+  else
+    b ? whole(no, yes) : whole(no, no);
   if (i < n) {
     auto v = hn::Mul(hn::Sub(LoadPartial(e, d, x + i, n - i), shift), scale);
     if (w) v = hn::Mul(v, LoadPartial(e, d, w + i, n - i));
