@@ -123,6 +123,7 @@ COMMON = [
 
 # What else models are made of.
 WIDE = [
+    ("softmax [n, 8]", Apply(lambda x: x.softmax(-1)), rows(8), [4096, 131072]),
     ("softmax [n, 32]", Apply(lambda x: x.softmax(-1)), rows(32), [1024, 32768]),
     ("softmax [n, 77]", Apply(lambda x: x.softmax(-1)), rows(77), [512, 8192]),
     ("softmax [n, 30000]", Apply(lambda x: x.softmax(-1)), rows(30000), [4, 64]),
@@ -186,6 +187,12 @@ WIDE = [
         [32, 1024],
     ),
     (
+        "scale rows [n, 100]",
+        Apply(lambda x, y: x * y),
+        lambda n: [torch.randn(n, 100), torch.randn(n, 1)],
+        [256, 8192],
+    ),
+    (
         "scale channels [n, 64, 56, 56]",
         Apply(lambda x: x * torch.arange(64.0)[:, None, None]),
         rows(64, 56, 56),
@@ -246,5 +253,7 @@ WIDE = [
     ("conv depthwise 3x3 960, 7", *depthwise(960, 3, 7, padding=1), [1, 16]),
     ("average pool 2x2 / 2, 64, 56", nn.AvgPool2d(2), rows(64, 56, 56), [1, 8]),
     ("max pool 2x2 / 2, 64, 56", nn.MaxPool2d(2), rows(64, 56, 56), [1, 8]),
+    ("max pool 2x2 / 2, 256, 14", nn.MaxPool2d(2), rows(256, 14, 14), [1, 8]),
+    ("average pool 3x3 / 2, 64, 56", nn.AvgPool2d(3, 2, 1), rows(64, 56, 56), [1, 8]),
 ]
 CASES = COMMON + WIDE

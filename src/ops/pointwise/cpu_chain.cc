@@ -32,29 +32,10 @@ HWY_INLINE V Sub(D, V a, V b) { return hn::Sub(a, b); }
 HWY_INLINE V Mul(D, V a, V b) { return hn::Mul(a, b); }
 HWY_INLINE V Div(D d, V a, V b) { return Quotient(d, a, b); }
 HWY_INLINE V TruncDiv(D d, V a, V b) { return hn::Trunc(Quotient(d, a, b)); }
-// MaxNaN and MinNaN where one of the two is known to be a number: an instruction on x86, whose max and min give the
-// second where there is a NaN.
-HWY_INLINE V MaxNumber(D, V v, V number) {
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-  return hn::Max(number, v);
-#else
-  return hn::IfThenElse(hn::Gt(number, v), number, v);
-#endif
-}
-HWY_INLINE V MinNumber(D, V v, V number) {
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-  return hn::Min(number, v);
-#else
-  return hn::IfThenElse(hn::Lt(number, v), number, v);
-#endif
-}
-// As torch.maximum and minimum: NaN if either is, as all bits set if b is, which is cheaper than a choice.
-HWY_INLINE V Max(D d, V a, V b) {
-  return hn::Or(MaxNumber(d, a, b), hn::VecFromMask(d, hn::IsNaN(b)));
-}
-HWY_INLINE V Min(D d, V a, V b) {
-  return hn::Or(MinNumber(d, a, b), hn::VecFromMask(d, hn::IsNaN(b)));
-}
+HWY_INLINE V Max(D d, V a, V b) { return MaxNaN(d, a, b); }
+HWY_INLINE V Min(D d, V a, V b) { return MinNaN(d, a, b); }
+HWY_INLINE V MaxOfNumber(D d, V v, V number) { return MaxNumber(d, v, number); }
+HWY_INLINE V MinOfNumber(D d, V v, V number) { return MinNumber(d, v, number); }
 template <V (*kOp)(D, V, V)>
 HWY_INLINE V Exchange(D d, V a, V b) {
   return kOp(d, b, a);
@@ -341,8 +322,8 @@ struct Handlers<std::index_sequence<k...>> {
       case ChainCode::kMul: return Binary<Mul>(op);
       case ChainCode::kDiv: return Binary<Div>(op);
       case ChainCode::kTruncDiv: return Binary<TruncDiv>(op);
-      case ChainCode::kMin: return Extremum<Min, MinNumber>(op);
-      case ChainCode::kMax: return Extremum<Max, MaxNumber>(op);
+      case ChainCode::kMin: return Extremum<Min, MinOfNumber>(op);
+      case ChainCode::kMax: return Extremum<Max, MaxOfNumber>(op);
       case ChainCode::kEq: return Binary<Eq>(op);
       case ChainCode::kNe: return Binary<Ne>(op);
       case ChainCode::kLt: return Binary<Lt>(op);
@@ -352,8 +333,8 @@ struct Handlers<std::index_sequence<k...>> {
       case ChainCode::kSubFrom: return Binary<Exchange<Sub>>(op);
       case ChainCode::kDivInto: return Binary<Exchange<Div>>(op);
       case ChainCode::kTruncDivInto: return Binary<Exchange<TruncDiv>>(op);
-      case ChainCode::kMinOf: return Extremum<Exchange<Min>, MinNumber>(op);
-      case ChainCode::kMaxOf: return Extremum<Exchange<Max>, MaxNumber>(op);
+      case ChainCode::kMinOf: return Extremum<Exchange<Min>, MinOfNumber>(op);
+      case ChainCode::kMaxOf: return Extremum<Exchange<Max>, MaxOfNumber>(op);
       case ChainCode::kSelect: return Selecting(op);
       case ChainCode::kEnd: break;
     }

@@ -58,48 +58,53 @@ void Rows(const float* const* rows, int64_t count, int64_t n, float* to) {
 }
 
 // The windows of vectors of pixels that are kStride (1 or 2) apart. Every second element comes with its neighbour: two
-// taps for the shuffles of one.
-template <class Op, int kStride>
+// taps for the shuffles of one. kSize: of windows whose rows and taps are so many and side by side; 0: of any.
+template <class Op, int kStride, int kSize>
 struct Windows {
-  explicit Windows(const PoolTaps& taps) : t(taps), pairs(kStride == 2 && taps.dilation == 1) {}
+  explicit Windows(const PoolTaps& taps)
+      : t(taps),
+        rows(kSize ? kSize : taps.rows),
+        taps(kSize ? kSize : taps.taps),
+        dilation(kSize ? 1 : taps.dilation),
+        pairs(kStride == 2 && dilation == 1) {}
   const PoolTaps& t;
+  const int64_t rows, taps, dilation;
   const bool pairs;
   static constexpr hn::ScalableTag<float> d{};
   using V = hn::Vec<hn::ScalableTag<float>>;
 
   // Elements that the vector of windows from pixel j on reads, of those that begin with the row.
   HWY_INLINE int64_t Reach(int64_t j) const {
-    const int64_t last = (t.taps - 1) & (pairs ? -2 : -1);
-    return kStride * (j + static_cast<int64_t>(hn::Lanes(d))) + last * t.dilation;
+    const int64_t last = (taps - 1) & (pairs ? -2 : -1);
+    return kStride * (j + static_cast<int64_t>(hn::Lanes(d))) + last * dilation;
   }
   HWY_INLINE V At(int64_t j) const {
     const Op op;
     V v = hn::Zero(d), even, odd;
-    for (int64_t q = 0; q < t.taps;) {
-      Load(j * kStride + q * t.dilation, even, odd);
+    for (int64_t q = 0; q < taps;) {
+      Load(j * kStride + q * dilation, even, odd);
       v = q == 0 ? even : op(d, v, even);
       ++q;
-      if (pairs && q < t.taps) v = op(d, v, odd), ++q;
+      if (pairs && q < taps) v = op(d, v, odd), ++q;
     }
     return v;
   }
 
  private:
+  // The rows of a window first: elements are told apart once for all of them.
   HWY_INLINE void Load(int64_t at, V& even, V& odd) const {
     const Op op;
-    LoadRow(t.from + at, even, odd);
-    for (int64_t r = 1; r < t.rows; ++r) {
-      V even_r, odd_r;
-      LoadRow(t.from + r * t.row_step + at, even_r, odd_r);
-      even = op(d, even, even_r);
-      if (pairs) odd = op(d, odd, odd_r);
+    const float* from = t.from + at;
+    V low = hn::LoadU(d, from), high = kStride == 2 ? hn::LoadU(d, from + hn::Lanes(d)) : low;
+    for (int64_t r = 1; r < rows; ++r) {
+      from += t.row_step;
+      low = op(d, low, hn::LoadU(d, from));
+      if (kStride == 2) high = op(d, high, hn::LoadU(d, from + hn::Lanes(d)));
     }
-  }
-  HWY_INLINE void LoadRow(const float* at, V& even, V& odd) const {
-    if constexpr (kStride == 2)
-      hn::LoadInterleaved2(d, at, even, odd);
-    else
-      even = odd = hn::LoadU(d, at);
+    even = low, odd = high;
+#if HWY_TARGET != HWY_SCALAR
+    if (kStride == 2) even = hn::ConcatEven(d, high, low), odd = hn::ConcatOdd(d, high, low);
+#endif
   }
 };
 
@@ -116,10 +121,10 @@ float OneWindow(const PoolTaps& t, int64_t j) {
   return v;
 }
 
-// Returns how many pixels it made.
-template <class Op, int kStride>
-int64_t VectorTaps(const PoolTaps& t, int64_t n, float divisor, float* to) {
-  const Windows<Op, kStride> windows(t);
+// Returns how many pixels it made. What it writes beyond them, up to `writable`, comes later.
+template <class Op, int kStride, int kSize>
+int64_t VectorTaps(const PoolTaps& t, int64_t n, float divisor, float* to, int64_t writable) {
+  const Windows<Op, kStride, kSize> windows(t);
   const hn::ScalableTag<float> d;
   const int64_t lanes = hn::Lanes(d);
   const auto by = hn::Set(d, divisor);
@@ -133,21 +138,42 @@ int64_t VectorTaps(const PoolTaps& t, int64_t n, float divisor, float* to) {
     return n;
   }
   if (n - j < lanes && windows.Reach(j) <= t.readable) {
-    StorePartial(F32{}, Op::Finish(windows.At(j), by), d, to + j, n - j);
+    const auto v = Op::Finish(windows.At(j), by);
+    if (j + lanes <= writable)
+      hn::StoreU(v, d, to + j);
+    else
+      StorePartial(F32{}, v, d, to + j, n - j);
     return n;
   }
   return j;
 }
 
+using VectorTapsFn = int64_t (*)(const PoolTaps& t, int64_t n, float divisor, float* to,
+                                 int64_t writable);
+template <class Op, int kStride>
+VectorTapsFn FindVectorTaps(const PoolTaps& t) {
+  if (t.rows == t.taps && t.dilation == 1) {
+    if (t.taps == 2) return VectorTaps<Op, kStride, 2>;
+    if (t.taps == 3) return VectorTaps<Op, kStride, 3>;
+  }
+  return VectorTaps<Op, kStride, 0>;
+}
+
 template <class Op>
-void Taps(const PoolTaps& first, int64_t count, int64_t from_step, int64_t n, float divisor,
-          float* to) {
+void Taps(const PoolTaps& first, const PoolOutput& rows, int64_t n, float divisor, float* to) {
   PoolTaps t = first;
-  for (int64_t r = 0; r < count; ++r, t.from += from_step, t.readable -= from_step, to += n) {
+  const VectorTapsFn vectors = n == 1          ? nullptr
+                               : t.stride == 1 ? FindVectorTaps<Op, 1>(t)
+                               : t.stride == 2 ? FindVectorTaps<Op, 2>(t)
+                                               : nullptr;
+  for (int64_t left = rows.count; left > 0; --left) {
     int64_t j = 0;
-    if (t.stride == 1) j = VectorTaps<Op, 1>(t, n, divisor, to);
-    if (t.stride == 2) j = VectorTaps<Op, 2>(t, n, divisor, to);
+    const int64_t writable = (left - 1) * rows.to_step + n;
+    if (vectors) j = vectors(t, n, divisor, to, writable);
     for (; j < n; ++j) to[j] = Op::Finish(OneWindow<Op>(t, j), divisor);
+    t.from += rows.from_step;
+    t.readable -= rows.from_step;
+    to += rows.to_step;
   }
 }
 

@@ -17,13 +17,17 @@ struct PoolTaps {
   int64_t stride, taps, dilation;
 };
 
+struct PoolOutput {
+  int64_t count;
+  int64_t from_step, to_step;  // from one to the next: elements of the image, of the output
+};
+
 struct PoolRows {
   // to[i] = maximum or sum of the `count` rows' [i], i < n; `to` may be one of them. A NaN on any side stays.
   void (*rows)(const float* const* rows, int64_t count, int64_t n, float* to);
-  // to[j] = maximum, or sum / divisor, over q < taps of the rows' [j * stride + q * dilation], j < n; and so
-  // `count` times, from `from_step` elements further on each time, to the next n.
-  void (*taps)(const PoolTaps& t, int64_t count, int64_t from_step, int64_t n, float divisor,
-               float* to);
+  // to[j] = maximum, or sum / divisor, over q < taps of the rows' [j * stride + q * dilation], j < n; and so for each of
+  // the rows of the output. What lies between two of these, n.. to_step, may be overwritten.
+  void (*taps)(const PoolTaps& t, const PoolOutput& rows, int64_t n, float divisor, float* to);
 };
 PoolRows FindPoolRows(bool max);  // for the active ISA
 

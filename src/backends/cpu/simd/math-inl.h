@@ -398,16 +398,32 @@ HWY_INLINE V Pow(D d, V x, V y) {
 }
 #endif
 
-// max and min that carry NaN on from either side, as torch.maximum; Highway's leave that open.
+// max and min of v and what is known to be a number; NaN where v is. An instruction on x86, whose max and min give the
+// second where there is a NaN; Highway leaves that open.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V MaxNumber(D, V v, V number) {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  return hn::Max(number, v);
+#else
+  return hn::IfThenElse(hn::Gt(number, v), number, v);
+#endif
+}
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V MinNumber(D, V v, V number) {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  return hn::Min(number, v);
+#else
+  return hn::IfThenElse(hn::Lt(number, v), number, v);
+#endif
+}
+// As torch.maximum and minimum: NaN if either is, as all bits set if b is, which is cheaper than a choice.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V MaxNaN(D d, V a, V b) {
-  const V m = hn::IfThenElse(hn::Gt(a, b), a, b);  // b if either is NaN
-  return hn::IfThenElse(hn::IsNaN(a), a, m);
+  return hn::Or(MaxNumber(d, a, b), hn::VecFromMask(d, hn::IsNaN(b)));
 }
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V MinNaN(D d, V a, V b) {
-  const V m = hn::IfThenElse(hn::Lt(a, b), a, b);
-  return hn::IfThenElse(hn::IsNaN(a), a, m);
+  return hn::Or(MinNumber(d, a, b), hn::VecFromMask(d, hn::IsNaN(b)));
 }
 
 }  // namespace liveshape::cpu::HWY_NAMESPACE
