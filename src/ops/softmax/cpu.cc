@@ -1,5 +1,7 @@
-// Lines along the last dim of memory one by one, others side by side; what lies neither way is gathered.
+// Long lines along the last dim of memory one by one, others side by side; what lies neither way is gathered, and short
+// lines are turned over to lie side by side.
 #include "backends/cpu/lines.h"
+#include "backends/cpu/transpose.h"
 #include "ops/ops.h"
 #include "ops/softmax/cpu_lines.h"
 
@@ -83,6 +85,69 @@ void RunColumns(const KernelArgs& args, const SoftmaxPrepared& prepared, const S
       });
 }
 
+// What a line of a vector or four costs apart from its elements, maximum and sum across lanes and a division, is shared
+// by as many lines as vectors have lanes.
+constexpr int64_t kShortLine = 24;                  // at 32 both ways take as long
+constexpr int64_t kTurned = kSoftmaxColumnsAtOnce;  // lines at once
+
+// How far lines are apart; 0 if that varies.
+int64_t Pitch(const Lines& lines, const int64_t* strides) {
+  for (int d = 0; d + 1 < lines.rank; ++d)
+    if (strides[d] != strides[d + 1] * lines.dims[d + 1]) return 0;
+  return lines.rank == 0 ? 1 : strides[lines.rank - 1];
+}
+
+// Lines of 4-byte elements, dense and `pitch` apart, from memory to columns of kTurned, and back.
+void TurnOver(const uint32_t* from, int64_t pitch, int64_t lines, int64_t n, uint32_t* to) {
+  const TransposeStripFn strip = FindTransposeStrip();
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4) strip(from + i, pitch, to + i * kTurned, kTurned, lines);
+  for (; i < n; ++i) CopyStrided(from + i, pitch, to + i * kTurned, 1, lines);
+}
+void TurnBack(const uint32_t* from, int64_t lines, int64_t n, uint32_t* to, int64_t pitch) {
+  const TransposeStripFn strip = FindTransposeStrip();
+  int64_t line = 0;
+  for (; line + 4 <= lines; line += 4) strip(from + line, kTurned, to + line * pitch, pitch, n);
+  for (; line < lines; ++line) CopyStrided(from + line, kTurned, to + line * pitch, 1, n);
+}
+
+void RunShort(const KernelArgs& args, const SoftmaxPrepared& prepared, const SoftmaxFns& fns) {
+  const View &x = args.in(0), &y = args.out(0);
+  const int64_t n = x.dims[prepared.dim];
+  const Lines lines(x, y, prepared.dim);
+  const size_t size = SizeOf(x.dtype);
+  const int64_t in_stride = x.strides[prepared.dim], out_stride = y.strides[prepared.dim];
+  const int64_t in_pitch = Pitch(lines, lines.in), out_pitch = Pitch(lines, lines.out);
+  const bool regular =
+      size == sizeof(uint32_t) && in_stride == 1 && out_stride == 1 && in_pitch && out_pitch;
+  const int64_t groups = (lines.count + kTurned - 1) / kTurned;
+  args.pool.ParallelFor(groups, RowGrain(n * 8 * kTurned), [&](int64_t begin, int64_t end, int) {
+    alignas(64) uint32_t turned[kShortLine * kTurned];
+    alignas(64) float exps[kShortLine * kTurned];
+    for (int64_t g = begin; g < end; ++g) {
+      const int64_t first = g * kTurned, count = std::min(kTurned, lines.count - first);
+      auto* const bytes = reinterpret_cast<std::byte*>(turned);
+      if (regular) {
+        TurnOver(x.as<const uint32_t>() + first * in_pitch, in_pitch, count, n, turned);
+      } else {
+        RowWalker<2> walk = lines.At(first);
+        for (int64_t k = 0; k < count; ++k, walk.Next())
+          CopyStrided(size, x.data + walk.offset(0) * size, in_stride, bytes + k * size, kTurned,
+                      n);
+      }
+      fns.columns({turned, kTurned, turned, kTurned, exps, n, count, prepared.masked_zero});
+      if (regular) {
+        TurnBack(turned, count, n, y.as<uint32_t>() + first * out_pitch, out_pitch);
+      } else {
+        RowWalker<2> walk = lines.At(first);
+        for (int64_t k = 0; k < count; ++k, walk.Next())
+          CopyStrided(size, bytes + k * size, kTurned, y.data + walk.offset(1) * size, out_stride,
+                      n);
+      }
+    }
+  });
+}
+
 Status Run(const KernelArgs& args) {
   const auto& prepared = static_cast<const SoftmaxPrepared&>(*args.prepared);
   const View &x = args.in(0), &y = args.out(0);
@@ -92,7 +157,8 @@ Status Run(const KernelArgs& args) {
   // With fewer columns most of a vector would be empty.
   const bool columns =
       prepared.dim != last && fns.columns != nullptr && x.dims[last] >= 4 && x.strides[last] == 1;
-  (columns ? RunColumns : RunRows)(args, prepared, fns);
+  const bool turn = fns.columns != nullptr && x.dims[prepared.dim] <= kShortLine;
+  (columns ? RunColumns : turn ? RunShort : RunRows)(args, prepared, fns);
   return {};
 }
 
