@@ -142,6 +142,14 @@ Status RunPool(const KernelArgs& args) {
   const ops::Window &h = pool.windows[0], &w = pool.windows[1];
   if (PoolF32Serves(pool, images)) {
     const PoolF32 f32(pool, images);
+    const View& y = images.y;
+    if (f32.stacked() && y.numel() > 0) {
+      args.pool.ParallelFor(y.numel() / y.dims[3], RowGrain(y.dims[3] * (h.size + w.size)),
+                            [&](int64_t begin, int64_t end, int) {
+                              f32.Rows({begin, 0, begin * y.dims[3]}, end - begin);
+                            });
+      return {};
+    }
     ForEachRowsOfAnImage(args, h.size + w.size,
                          [&](const OutputRow& out, int64_t count) { f32.Rows(out, count); });
     return {};

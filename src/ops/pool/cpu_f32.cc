@@ -49,6 +49,13 @@ void PoolF32::Rows(OutputRow out, int64_t count) const {
   for (int64_t r = 0; r < count; ++r, ++out.row, out.y += images_.y.dims[3]) RowByLine(out, line);
 }
 
+bool PoolF32::stacked() const {
+  const View& x = images_.x;
+  return apart_ && images_.y.dims[2] * h_.stride == x.dims[2] &&
+         (x.dims[1] == 1 || x.strides[1] == x.dims[2] * x.strides[2]) &&
+         (x.dims[0] == 1 || x.strides[0] == x.dims[1] * x.dims[2] * x.strides[2]);
+}
+
 PoolF32::Clipped PoolF32::Clip(const ops::Window& w, int64_t begin, int64_t extent) {
   const int64_t first = UpTo(-begin, w.dilation), last = UpTo(extent - begin, w.dilation);
   return {begin + first * w.dilation, std::min(last, w.size) - first};

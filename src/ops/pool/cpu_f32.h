@@ -45,6 +45,8 @@ class PoolF32 {
  public:
   PoolF32(const PoolPrepared& pool, const Images& images);
   void Rows(OutputRow out, int64_t count) const;
+  // All images are one as high as all of them: windows that cover an image to its last row, images that follow one another.
+  bool stacked() const;
 
  private:
   // What is left of a window's taps inside the image.

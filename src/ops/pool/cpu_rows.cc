@@ -121,23 +121,23 @@ float OneWindow(const PoolTaps& t, int64_t j) {
   return v;
 }
 
-// Returns how many pixels it made. What it writes beyond them, up to `writable`, comes later.
+// One row of pixels by vectors; returns how many it made. What it writes beyond them, up to `writable`, comes later.
 template <class Op, int kStride, int kSize>
-int64_t VectorTaps(const PoolTaps& t, int64_t n, float divisor, float* to, int64_t writable) {
-  const Windows<Op, kStride, kSize> windows(t);
+HWY_INLINE int64_t VectorRow(const Windows<Op, kStride, kSize>& windows, int64_t n, float divisor,
+                             float* to, int64_t writable) {
   const hn::ScalableTag<float> d;
-  const int64_t lanes = hn::Lanes(d);
+  const int64_t lanes = hn::Lanes(d), readable = windows.t.readable;
   const auto by = hn::Set(d, divisor);
   int64_t j = 0;
-  for (; j + lanes <= n && windows.Reach(j) <= t.readable; j += lanes)
+  for (; j + lanes <= n && windows.Reach(j) <= readable; j += lanes)
     hn::StoreU(Op::Finish(windows.At(j), by), d, to + j);
   if (j == n) return n;
   // The last vector again, further on, or a part of the first.
-  if (n >= lanes && windows.Reach(n - lanes) <= t.readable) {
+  if (n >= lanes && windows.Reach(n - lanes) <= readable) {
     hn::StoreU(Op::Finish(windows.At(n - lanes), by), d, to + n - lanes);
     return n;
   }
-  if (n - j < lanes && windows.Reach(j) <= t.readable) {
+  if (n - j < lanes && windows.Reach(j) <= readable) {
     const auto v = Op::Finish(windows.At(j), by);
     if (j + lanes <= writable)
       hn::StoreU(v, d, to + j);
@@ -148,33 +148,51 @@ int64_t VectorTaps(const PoolTaps& t, int64_t n, float divisor, float* to, int64
   return j;
 }
 
-using VectorTapsFn = int64_t (*)(const PoolTaps& t, int64_t n, float divisor, float* to,
-                                 int64_t writable);
-template <class Op, int kStride>
-VectorTapsFn FindVectorTaps(const PoolTaps& t) {
-  if (t.rows == t.taps && t.dilation == 1) {
-    if (t.taps == 2) return VectorTaps<Op, kStride, 2>;
-    if (t.taps == 3) return VectorTaps<Op, kStride, 3>;
+// kStride: 0: of any.
+template <class Op, int kStride, int kSize>
+void TapRows(PoolTaps t, const PoolOutput& rows, int64_t n, float divisor, float* to) {
+  int64_t left = rows.count;
+  if constexpr (kStride > 0) {
+    // Rows of less than a vector, and in them no case to tell apart: images of a few pixels are many.
+    const Windows<Op, kStride, kSize> windows(t);
+    const hn::ScalableTag<float> d;
+    const int64_t lanes = hn::Lanes(d), reach = windows.Reach(0);
+    const auto by = hn::Set(d, divisor);
+    if (n < lanes) {
+      for (; left > 0 && reach <= t.readable && lanes <= (left - 1) * rows.to_step + n; --left) {
+        hn::StoreU(Op::Finish(windows.At(0), by), d, to);
+        t.from += rows.from_step;
+        t.readable -= rows.from_step;
+        to += rows.to_step;
+      }
+    }
   }
-  return VectorTaps<Op, kStride, 0>;
-}
-
-template <class Op>
-void Taps(const PoolTaps& first, const PoolOutput& rows, int64_t n, float divisor, float* to) {
-  PoolTaps t = first;
-  const VectorTapsFn vectors = n == 1          ? nullptr
-                               : t.stride == 1 ? FindVectorTaps<Op, 1>(t)
-                               : t.stride == 2 ? FindVectorTaps<Op, 2>(t)
-                                               : nullptr;
-  for (int64_t left = rows.count; left > 0; --left) {
+  for (; left > 0; --left) {
     int64_t j = 0;
-    const int64_t writable = (left - 1) * rows.to_step + n;
-    if (vectors) j = vectors(t, n, divisor, to, writable);
+    if constexpr (kStride > 0) {
+      const Windows<Op, kStride, kSize> windows(t);
+      j = VectorRow(windows, n, divisor, to, (left - 1) * rows.to_step + n);
+    }
     for (; j < n; ++j) to[j] = Op::Finish(OneWindow<Op>(t, j), divisor);
     t.from += rows.from_step;
     t.readable -= rows.from_step;
     to += rows.to_step;
   }
+}
+
+template <class Op, int kStride>
+void TapRowsOf(const PoolTaps& t, const PoolOutput& rows, int64_t n, float divisor, float* to) {
+  const bool square = t.rows == t.taps && t.dilation == 1;
+  if (square && t.taps == 2) return TapRows<Op, kStride, 2>(t, rows, n, divisor, to);
+  if (square && t.taps == 3) return TapRows<Op, kStride, 3>(t, rows, n, divisor, to);
+  TapRows<Op, kStride, 0>(t, rows, n, divisor, to);
+}
+
+template <class Op>
+void Taps(const PoolTaps& t, const PoolOutput& rows, int64_t n, float divisor, float* to) {
+  if (n > 1 && t.stride == 1) return TapRowsOf<Op, 1>(t, rows, n, divisor, to);
+  if (n > 1 && t.stride == 2) return TapRowsOf<Op, 2>(t, rows, n, divisor, to);
+  TapRows<Op, 0, 0>(t, rows, n, divisor, to);
 }
 
 PoolRows Find(bool max) {
