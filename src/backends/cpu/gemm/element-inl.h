@@ -14,6 +14,14 @@ HWY_BEFORE_NAMESPACE();
 namespace liveshape::cpu::HWY_NAMESPACE {
 namespace {
 
+// gcc would rather read a vector from memory again for every use: a load port's time each.
+template <class V>
+HWY_INLINE void KeepInRegister([[maybe_unused]] V& v) {
+#if HWY_COMPILER_GCC_ACTUAL && HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+  asm("" : "+v"(v.raw));
+#endif
+}
+
 HWY_INLINE const float* Bits(const float* p) { return p; }
 HWY_INLINE const uint16_t* Bits(const Half* p) { return &p->bits; }
 HWY_INLINE const uint16_t* Bits(const BFloat* p) { return &p->bits; }

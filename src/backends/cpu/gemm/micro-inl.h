@@ -40,15 +40,6 @@ constexpr int WidePanels(int rows) {
 }
 constexpr int kMaxPanels = WidePanels(1);
 
-// gcc would rather read B again for every row: 10 loads and 5 cycles where 6 loads and 4 do (M = 2).
-HWY_INLINE void KeepInRegister(PanelVec& v) {
-#if HWY_COMPILER_GCC_ACTUAL && HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR
-  asm("" : "+v"(v.raw));
-#else
-  static_cast<void>(v);
-#endif
-}
-
 struct MicroArgs {
   int64_t k;                 // length of the sum, at most kBlockK for GEMM
   const float* packed;       // A as [k][rows], or
@@ -111,6 +102,7 @@ void Micro(const MicroArgs& args) {
       HWY_UNROLL(16)
       for (int v = 0; v < kWide; ++v) {
         vb[v] = LoadAsFloat(d, b + v / kVectors * b_panel + v % kVectors * kLanes);
+        // 6 loads and 4 cycles for 10 loads and 5 (M = 2).
         if (kRows > 1 && kFits) KeepInRegister(vb[v]);
       }
       HWY_UNROLL(16)

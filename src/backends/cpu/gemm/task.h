@@ -44,6 +44,11 @@ struct GemmTask {
   float* scratch;  // of this worker
 };
 
+// Rows a multiple of 4 KB apart lie in one set of L1, where B passes through as well.
+inline bool RowsCollide(const GemmLeft& a) {
+  return a.rank > 0 && a.strides[a.rank - 1] % 1024 == 0;
+}
+
 inline const std::byte* RowAddress(const GemmLeft& a, const std::byte* data, int64_t row) {
   int64_t offset = 0;
   for (int i = a.rank - 1; i > 0; --i) {
