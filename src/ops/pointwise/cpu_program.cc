@@ -198,7 +198,7 @@ class Compiler {
       node.step.operands = 1;
       if (tile == DType::kF32) return InChain(node, c.code);
       return Over(node, [&](Isa isa) {
-        return c.op == PwOp::kPow ? F64Power(static_cast<int>(exponent))
+        return c.op == PwOp::kPow ? F64Power(static_cast<int>(exponent), isa)
                                   : FindTile(c.op, tile, isa);
       });
     }

@@ -1,6 +1,6 @@
-// Every instruction on f64, integers and bool, and what f32 has no vector form of, as plain loops; and
-// FindTile, which picks. The integer semantics are torch's: wraparound, floor division, shifts beyond the
-// width give 0 or the sign.
+// Every instruction on f64, integers and bool, and what f32 has no vector form of, as plain loops that the compiler
+// vectorises for each instruction set; and FindTile, which picks. The integer semantics are torch's: wraparound, floor
+// division, shifts beyond the width give 0 or the sign.
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -8,15 +8,26 @@
 
 #include "ops/pointwise/cpu_tiles.h"
 
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/pointwise/cpu_typed.cc"
+#include "backends/cpu/simd/dispatch.h"
+
+#include "hwy/foreach_target.h"
+
+#include "hwy/highway.h"
+
 // gcc's -O2 vectorises only loops of known length; these are the only plain loops over tiles we have.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("O3")
 #endif
 
-namespace liveshape::cpu::pw {
+HWY_BEFORE_NAMESPACE();
+namespace liveshape::cpu::HWY_NAMESPACE {
 namespace {
 
 using ir::PwOp;
+using pw::Tile;
+using pw::TileFn;
 
 struct Bool { uint8_t byte; };  // a distinct type, so that overloads choose logic
 
@@ -456,9 +467,7 @@ TileFn FindDouble(PwOp op) {
   }
 }
 
-}  // namespace
-
-TileFn TypedTile(PwOp op, DType dtype) {
+TileFn FindTyped(PwOp op, DType dtype) {
   switch (dtype) {
     case DType::kF32: return FindScalarFloat<float>(op);
     case DType::kF64: return FindDouble(op);
@@ -472,15 +481,33 @@ TileFn TypedTile(PwOp op, DType dtype) {
   }
 }
 
-TileFn F64Power(int exponent) {
+TileFn FindF64Power(int exponent) {
   return exponent == 3 ? Map1<Cube<double>, double, double>
                        : Map1<InverseSquare<double>, double, double>;
 }
 
-TileFn FindTile(PwOp op, DType dtype, Isa isa) {
-  if (dtype == DType::kF32)
-    if (TileFn fn = F32MathTile(op, isa)) return fn;
-  return TypedTile(op, dtype);
+}  // namespace
+}  // namespace liveshape::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace liveshape::cpu {
+namespace {
+LS_SIMD_TABLE(FindTyped);
+LS_SIMD_TABLE(FindF64Power);
+}  // namespace
+
+pw::TileFn pw::F64Power(int exponent, Isa isa) {
+  const auto find = FindF64PowerPerIsa[static_cast<int>(isa)];
+  return find ? find(exponent) : nullptr;
 }
 
-}  // namespace liveshape::cpu::pw
+pw::TileFn pw::FindTile(ir::PwOp op, DType dtype, Isa isa) {
+  if (dtype == DType::kF32)
+    if (TileFn fn = F32MathTile(op, isa)) return fn;
+  const auto find = FindTypedPerIsa[static_cast<int>(isa)];
+  return find ? find(op, dtype) : nullptr;
+}
+
+}  // namespace liveshape::cpu
+#endif
