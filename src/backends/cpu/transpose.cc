@@ -8,6 +8,8 @@
 
 #include "hwy/highway.h"
 
+#include "backends/cpu/simd/transpose-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace liveshape::cpu::HWY_NAMESPACE {
 namespace {
@@ -33,17 +35,8 @@ void Transpose(const uint32_t* from, int64_t stride, uint32_t* to, int64_t pitch
 // Squares of 4 x 4 in vectors of 128 bits, which every target but the scalar one has.
 HWY_INLINE void Square(const uint32_t* x, int64_t stride, uint32_t* y, int64_t pitch) {
   const hn::FixedTag<uint32_t, 4> d;
-  const hn::FixedTag<uint64_t, 2> d64;
-  const auto x0 = hn::LoadU(d, x), x1 = hn::LoadU(d, x + stride);
-  const auto x2 = hn::LoadU(d, x + 2 * stride), x3 = hn::LoadU(d, x + 3 * stride);
-  const auto lower01 = hn::BitCast(d64, hn::InterleaveLower(d, x0, x1));
-  const auto lower23 = hn::BitCast(d64, hn::InterleaveLower(d, x2, x3));
-  const auto upper01 = hn::BitCast(d64, hn::InterleaveUpper(d, x0, x1));
-  const auto upper23 = hn::BitCast(d64, hn::InterleaveUpper(d, x2, x3));
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, lower01, lower23)), d, y);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, lower01, lower23)), d, y + pitch);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(d64, upper01, upper23)), d, y + 2 * pitch);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(d64, upper01, upper23)), d, y + 3 * pitch);
+  TransposeBlocks(d, hn::LoadU(d, x), hn::LoadU(d, x + stride), hn::LoadU(d, x + 2 * stride),
+                  hn::LoadU(d, x + 3 * stride), y, pitch);
 }
 
 void TransposeStrip(const uint32_t* from, int64_t stride, uint32_t* to, int64_t pitch,

@@ -19,6 +19,7 @@
 #include "backends/cpu/gemm/element-inl.h"
 #include "backends/cpu/gemm/quantised-inl.h"
 #include "backends/cpu/gemm/task.h"
+#include "backends/cpu/simd/transpose-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -209,20 +210,6 @@ HWY_INLINE hn::Vec<D> LoadBlocks(D d, const T* from, int64_t step) {
     return hn::Combine(d, LoadBlocks(half, from + kBlocks * step, step),
                        LoadBlocks(half, from, step));
   }
-}
-
-// to[k * step + i] = row i at k, for 4 k and as many rows as d has lanes: block j of r0 is row 4 j, of r1 the next.
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE void TransposeBlocks(D d, V r0, V r1, V r2, V r3, float* to, int64_t step) {
-  const hn::Repartition<uint64_t, D> pairs;
-  const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1));
-  const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1));
-  const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3));
-  const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, r2, r3));
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23)), d, to);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23)), d, to + step);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23)), d, to + 2 * step);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23)), d, to + 3 * step);
 }
 #endif
 
