@@ -144,34 +144,69 @@ TEST(Conv, TilesOfTwoByTwo) {
   }
 }
 
+// Windows in parts, and taps apart: phases of unequal sizes, some of no pixels.
+TEST(Conv, TilesOfLargerWindows) {
+  const auto window = [](int64_t size, int64_t dilation, int64_t before, int64_t after) {
+    return ops::Window{.size = size, .dilation = dilation, .before = before, .after = after};
+  };
+  for (const int64_t high : {3, 4, 5, 6, 7})
+    for (const int64_t wide : {3, 4, 5, 6, 7})
+      CheckConv({1, 16, 17, 1, high + 8, wide + 13, window(high, 1, 1, 2), window(wide, 1, 2, 0)});
+  for (const int64_t dilation : {2, 3, 5})
+    for (const int64_t before : {0, 1, 2, 3, 7}) {
+      const ops::Window v = window(3, dilation, before, 2), w = window(3, 2, before, before);
+      CheckConv({2, 16, 17, 1, 23, 22, v, w});
+      CheckConv({1, 16, 16, 1, 24, 27, w, v, DType::kF32, true, {0, 2, 3, 1}, 2});
+    }
+  CheckConv({1, 16, 16, 1, 33, 41, window(5, 3, 4, 1), window(7, 2, 6, 6)});
+  CheckConv({1, 16, 16, 1, 12, 600, window(5, 1, 2, 2), window(3, 2, 2, 2)});
+  CheckConv({1, 40, 16, 1, 3, 3, window(3, 4, 9, 9), window(3, 4, 9, 9)});
+}
+
 TEST(Conv, PlannedScratchIsEnoughForTiles) {
-  for (const WinogradForm form : {WinogradFormOf(1), WinogradFormOf(2)})
-    for (const int64_t channels : {16, 64, 100, 512})
-      for (const int64_t batch : {1, 3})
-        for (const int64_t height : {1, 2, 7, 56, 301})
-          for (const int64_t width : {1, 2, 7, 14, 56, 95, 97, 640}) {
-            const int64_t columns = (width + 1) / 2, rows = batch * ((height + 1) / 2);
-            const int64_t most = BlockTiles(form, channels);
-            const int64_t block_rows = std::min(rows, std::max<int64_t>(1, most / columns));
-            const int64_t block_columns = std::min(columns, most);
-            const int64_t line = OddLines(block_rows * block_columns + kVectorSlack);
-            const int64_t seen = form.move() * (block_columns - 1) + form.seen;
-            const int64_t needed =
-                OddLines(4 * channels) + form.image_points() * OddLines(line * channels) +
-                form.tile_sums() * OddLines(line * 16) +
-                (form.move() * (block_rows - 1) + form.seen) * ImageLine(kOne, seen) +
-                form.move() * kVectorSlack;
-            ASSERT_GE(WinogradFloats(form, rows * columns, rows, channels), needed)
-                << channels << ": " << batch << " x " << height << " x " << width;
-          }
+  const ops::Window windows[] = {{.size = 3},
+                                 {.size = 5},
+                                 {.size = 7, .dilation = 2},
+                                 {.size = 3, .stride = 2},
+                                 {.size = 4, .dilation = 3}};
+  for (const ops::Window& h : windows)
+    for (const ops::Window& w : windows)
+      for (const int64_t channels : {16, 64, 100, 512})
+        for (const int64_t batch : {1, 3})
+          for (const int64_t height : {1, 2, 7, 56, 301})
+            for (const int64_t width : {1, 2, 7, 14, 56, 95, 97, 640}) {
+              if (h.stride != w.stride) continue;
+              const Winograd winograd(h, w);
+              const WinogradForm& form = winograd.form;
+              const int64_t columns = Winograd::Tiles(w, width);
+              const int64_t rows = winograd.TileRows(h, batch, height);
+              const int64_t most = winograd.BlockTiles(channels);
+              const int64_t block_rows = std::min(rows, std::max<int64_t>(1, most / columns));
+              const int64_t block_columns = std::min(columns, most);
+              const int64_t line = OddLines(block_rows * block_columns + kVectorSlack);
+              const int64_t seen =
+                  form.move() * (block_columns - 1) + winograd.seen(winograd.across);
+              const int64_t all = winograd.parts() * channels;
+              const int64_t needed =
+                  OddLines(4 * all) + form.image_points() * OddLines(line * all) +
+                  form.tile_sums() * OddLines(line * 16) +
+                  (form.move() * (block_rows - 1) + winograd.seen(winograd.down)) *
+                      ImageLine(kOne, seen) +
+                  form.move() * kVectorSlack;
+              ASSERT_GE(winograd.WorkerFloats(rows * columns, rows, channels), needed)
+                  << channels << ": " << batch << " x " << height << " x " << width;
+            }
 }
 
 // An infinity or NaN reaches the windows that see it, and no others: also one that no window sees, in a row's end.
 TEST(Conv, WhatIsNotFiniteStaysInItsWindows) {
-  for (const int64_t stride : {1, 2}) {
-    const ops::Window three = {.size = 3, .stride = stride, .before = 1};
+  const ops::Window windows[] = {{.size = 3, .before = 1},
+                                 {.size = 3, .stride = 2, .before = 1},
+                                 {.size = 5, .before = 1},
+                                 {.size = 3, .dilation = 3, .before = 1}};
+  for (const ops::Window& window : windows) {
     const int64_t height = 20, width = 27;
-    const ConvCase c = {1, 16, 16, 1, height, width, three, three};
+    const ConvCase c = {1, 16, 16, 1, height, width, window, window};
     Tensor x(c.dtype, {1, 16, height, width}), weight(c.dtype, {16, c.depth()}),
         bias(c.dtype, {16});
     x.Fill(1, -1, 1), weight.Fill(2, -1, 1), bias.Fill(3, -1, 1);
@@ -179,7 +214,10 @@ TEST(Conv, WhatIsNotFiniteStaysInItsWindows) {
     x.Set((3 * height + 5) * width + 7, infinity);
     x.Set((9 * height + 15) * width + width - 1, std::nan(""));
     x.Set((15 * height + height - 1) * width + 2, -infinity);
-    const int64_t rows = (height - 2) / stride + 1, columns = (width - 2) / stride + 1;
+    const auto places = [&](int64_t extent) {
+      return (extent + window.before - window.span()) / window.stride + 1;
+    };
+    const int64_t rows = places(height), columns = places(width);
     const Tensor empty(c.dtype, {1, 16, rows, columns});
     ir::Attrs attrs = ops::WindowAttrs({c.h, c.w});
     attrs.emplace_back("groups", c.groups);

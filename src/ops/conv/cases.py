@@ -66,12 +66,16 @@ def two_dims():
 
 
 def many_channels():
-    """3 x 3 by one pixel and by two, channels enough for tiles of 2 x 2 in all but tiny images."""
+    """Channels enough for tiles of 2 x 2 in all but tiny images: 3 x 3 by one pixel and by two,
+    larger windows, taps that are apart."""
     return Many(
         nn.Conv2d(24, 40, 3, padding=1),
         nn.Conv2d(24, 16, 3, padding=(0, 2), bias=False),
         nn.Conv2d(24, 40, 3, stride=2, padding=1),
         nn.Conv2d(24, 16, 3, stride=2, padding=(2, 1), bias=False),
+        nn.Conv2d(24, 16, 5, padding=2),
+        nn.Conv2d(24, 16, (4, 7), padding=(1, 3), bias=False),
+        nn.Conv2d(24, 16, 3, dilation=(3, 2), padding=(3, 4)),
     )
 
 

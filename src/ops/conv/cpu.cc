@@ -1,5 +1,7 @@
 // Convolutions by live dims: with one input channel a group straight from the image, else as a product. A
 // constant f32 weight comes in panels and is streamed as it lies in the file; any other is made so first.
+#include <atomic>
+
 #include "ops/conv/cpu_call.h"
 #include "ops/conv/cpu_winograd.h"
 #include "ops/ops.h"
@@ -106,63 +108,48 @@ void RunProduct(ConvCall call, ThreadPool& pool, float* scratch) {
                    });
 }
 
-// Pixels of a block of tiles, for all rows of a panel range, each pixel row by itself: rare enough to be slow.
-void RunPlainly(const ConvCall& call, const WinogradTask& task) {
-  const auto run = FindProduct();
-  const int64_t image_rows = CeilDiv(call.out_height, 2);
-  const int64_t right = std::min(2 * task.right, call.out_width);
-  for (int64_t tile_row = task.begin; tile_row < task.end; ++tile_row) {
-    const int64_t top = 2 * (tile_row % image_rows);
-    for (int64_t row = top; row < std::min(top + 2, call.out_height); ++row)
-      for (int64_t left = 2 * task.left; left < right; left += kPatchPixels)
-        run(call, {.image = tile_row / image_rows,
-                   .top = row,
-                   .bottom = row + 1,
-                   .left = left,
-                   .right = std::min(left + kPatchPixels, right),
-                   .row_begin = task.panel_begin * 16,
-                   .row_end = std::min(task.panel_end * 16, call.rows),
-                   .scratch = task.scratch});
-  }
-}
-
-// Blocks depend on the shape alone, so the pixels that go the plain way do.
-void RunWinograd(const ConvCall& call, ThreadPool& pool, float* scratch, int64_t worker_floats) {
-  const WinogradFns winograd = FindWinograd();
-  const int64_t panels = CeilDiv(call.rows, 16), panel_points = PanelPoints(call.channels);
+// False: the image is not all finite.
+bool RunWinograd(const ConvCall& call, ThreadPool& pool, float* scratch, int64_t worker_floats) {
+  const WinogradFns run = FindWinograd();
+  const Winograd winograd(call.h, call.w);
+  const int64_t panels = CeilDiv(call.rows, 16), panel_points = winograd.PanelPoints(call.channels);
   pool.ParallelFor(panels, 1, [&](int64_t begin, int64_t end, int) {
-    for (int64_t p = begin; p < end; ++p) winograd.weight(call, p, scratch + p * panel_points);
+    for (int64_t p = begin; p < end; ++p) run.weight(call, p, scratch + p * panel_points);
   });
-  float* const workers = scratch + WinogradWeightFloats(call.rows, call.channels);
-  const int64_t columns = CeilDiv(call.out_width, 2),
-                most = BlockTiles(WinogradFormOf(call.w.stride), call.channels);
-  const int64_t rows = call.batch * CeilDiv(call.out_height, 2);
+  float* const workers = scratch + winograd.WeightFloats(call.rows, call.channels);
+  const int64_t columns = Winograd::Tiles(call.w, call.out_width);
+  const int64_t rows = winograd.TileRows(call.h, call.batch, call.out_height);
+  const int64_t most = winograd.BlockTiles(call.channels);
   const int64_t across = CeilDiv(columns, most), block_rows = std::max<int64_t>(1, most / columns);
   const int64_t down = CeilDiv(rows, block_rows), blocks = across * down;
   // As in RunProduct: points of the image are made anew for each part of the panels.
   const int64_t wanted = pool.size() == 1 ? 1 : CeilDiv(2 * pool.size(), blocks);
   const int64_t parts = std::clamp<int64_t>(wanted, 1, CeilDiv(panels, 4));
+  std::atomic<bool> finite = true;
   pool.ParallelFor(blocks * parts, 1, [&](int64_t begin, int64_t end, int worker) {
-    for (int64_t i = begin; i < end; ++i) {
+    for (int64_t i = begin; i < end && finite.load(std::memory_order_relaxed); ++i) {
       const int64_t x = i % across, y = i / across % down, part = i / blocks;
-      const WinogradTask task = {.begin = rows * y / down,
-                                 .end = rows * (y + 1) / down,
-                                 .left = columns * x / across,
-                                 .right = columns * (x + 1) / across,
-                                 .panel_begin = panels * part / parts,
-                                 .panel_end = panels * (part + 1) / parts,
-                                 .weight = scratch,
-                                 .scratch = workers + worker * worker_floats};
-      if (!winograd.block(call, task)) RunPlainly(call, task);
+      if (!run.block(call, {.begin = rows * y / down,
+                            .end = rows * (y + 1) / down,
+                            .left = columns * x / across,
+                            .right = columns * (x + 1) / across,
+                            .panel_begin = panels * part / parts,
+                            .panel_end = panels * (part + 1) / parts,
+                            .weight = scratch,
+                            .scratch = workers + worker * worker_floats}))
+        finite.store(false, std::memory_order_relaxed);
     }
   });
+  return finite;
 }
 
-// The points of the weight have to be made, whatever the image: about 200 multiply-adds for each weight's 9.
+// The points of the weight have to be made, whatever the image: about 200 multiply-adds for each 3 x 3 of it.
 bool WinogradPays(const ConvCall& call) {
-  const int64_t tiles = call.batch * CeilDiv(call.out_height, 2) * CeilDiv(call.out_width, 2);
-  return WinogradFormOf(call.w.stride).image_points() * tiles + 200 <
-         9 * call.batch * call.pixels();
+  const Winograd winograd(call.h, call.w);
+  const int64_t tiles = winograd.TileRows(call.h, call.batch, call.out_height) *
+                        Winograd::Tiles(call.w, call.out_width);
+  return winograd.products() * tiles + 200 * winograd.parts() <
+         call.taps() * call.batch * call.pixels();
 }
 
 bool IsDepthwise(int64_t group_channels) { return group_channels == 1; }
@@ -178,10 +165,11 @@ int64_t DepthwiseScratch(const ConvCall& call) {
 template <typename Int>
 Int WinogradWorkerFloats(const ops::Window& h, const ops::Window& w, Int batch, Int height,
                          Int width, int64_t channels) {
-  const Int tile_rows = batch * DivideUp(height, 2);
-  return RoundUp16(Larger(
-      WinogradFloats(WinogradFormOf(w.stride), tile_rows * DivideUp(width, 2), tile_rows, channels),
-      PlannedProductFloats(h, w, batch, height, width, channels * 9)));
+  const Winograd winograd(h, w);
+  const Int tile_rows = winograd.TileRows(h, batch, height);
+  return RoundUp16(
+      Larger(winograd.WorkerFloats(tile_rows * Winograd::Tiles(w, width), tile_rows, channels),
+             PlannedProductFloats(h, w, batch, height, width, channels * h.size * w.size)));
 }
 
 Status Run(const KernelArgs& args) {
@@ -201,12 +189,13 @@ Status Run(const KernelArgs& args) {
     call.panels = scratch;
     scratch += PanelFloats(call.rows, call.depth());
   }
-  if (HasWinograd(call.h, call.w, call.groups, call.channels, call.rows, call.dtype) &&
-      WinogradPays(call))
-    RunWinograd(call, args.pool, scratch,
-                WinogradWorkerFloats(call.h, call.w, call.batch, call.out_height, call.out_width,
-                                     call.channels));
-  else if (IsDepthwise(call.channels))
+  if (Winograd::Has(call.h, call.w, call.groups, call.channels, call.rows, call.dtype) &&
+      WinogradPays(call) &&
+      RunWinograd(call, args.pool, scratch,
+                  WinogradWorkerFloats(call.h, call.w, call.batch, call.out_height, call.out_width,
+                                       call.channels)))
+    return {};
+  if (IsDepthwise(call.channels))
     RunDepthwise(call, args.pool, scratch, DepthwiseScratch(call));
   else
     RunProduct(call, args.pool, scratch);
@@ -236,9 +225,9 @@ sym::Expr Scratch(const ir::Graph& graph, const ir::Node& node, int threads) {
   sym::Expr worker;
   int64_t shared = packed;
   if (const int64_t channels = depth / (high.size * wide.size);
-      HasWinograd(high, wide, node.Int("groups"), channels, rows, y.dtype)) {
+      Winograd::Has(high, wide, node.Int("groups"), channels, rows, y.dtype)) {
     worker = WinogradWorkerFloats(high, wide, y.dims[0], y.dims[2], y.dims[3], channels);
-    shared += WinogradWeightFloats(rows, channels);
+    shared += Winograd(high, wide).WeightFloats(rows, channels);
   } else if (IsDepthwise(channels)) {
     worker = sym::Max(table.Int(kDepthwiseFloats), ImageLine(wide, y.dims[3]) * high.span()) +
              (2 * high.size * wide.size + 16);

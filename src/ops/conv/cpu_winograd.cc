@@ -21,14 +21,45 @@ void WinogradWeight(const ConvCall& call, int64_t panel, float* points) {
   call.w.stride == 1 ? WeightPoints<1>(call, panel, points) : WeightPoints<2>(call, panel, points);
 }
 
-// f(image, first tile row in it, rows, tiles of the block before them): the images that a task sees.
+// One phase of one image: every dth row and column of what is read and written, as an image without dilation.
+struct PhaseImage {
+  const float* x;
+  float* y;
+  int64_t x_strides[4];
+  ConvCall call;  // x_strides are these
+  PhaseImage(const ConvCall& all, int64_t image, int64_t row, int64_t column)
+      : x(reinterpret_cast<const float*>(all.x) + image * all.x_strides[0]),
+        y(reinterpret_cast<float*>(all.y) + image * all.rows * all.pixels() + row * all.out_width +
+          column),
+        x_strides{all.x_strides[0], all.x_strides[1], all.x_strides[2] * all.h.dilation,
+                  all.x_strides[3] * all.w.dilation},
+        call(all) {
+    // The first pixel's first tap is `first` in the image: which of its phases, and how many of that lie before it.
+    const auto phase = [](ops::Window& v, int64_t pixel, int64_t& extent, int64_t& out) {
+      const int64_t d = v.dilation, first = pixel - v.before;
+      const int64_t before = first < 0 ? (d - 1 - first) / d : 0, begin = first + before * d;
+      v = {.size = v.size, .stride = v.stride, .before = before};
+      extent = extent > begin ? (extent - begin + d - 1) / d : 0;
+      out = out > pixel ? (out - pixel + d - 1) / d : 0;
+      return begin;
+    };
+    x += phase(call.h, row, call.height, call.out_height) * all.x_strides[2];
+    x += phase(call.w, column, call.width, call.out_width) * all.x_strides[3];
+    call.x_strides = x_strides;
+  }
+};
+
+// f(phase, first tile row in it, rows, tiles of the block before them): the images that a task sees.
 template <typename F>
 HWY_INLINE void ForEachImage(const ConvCall& call, const WinogradTask& task, F&& f) {
-  const int64_t image_rows = (call.out_height + 1) / 2, columns = task.right - task.left;
+  const int64_t image_rows = Winograd::Tiles(call.h, call.out_height);
+  const int64_t columns = task.right - task.left, across = call.w.dilation;
   for (int64_t row = task.begin; row < task.end;) {
     const int64_t image = row / image_rows, top = row % image_rows;
     const int64_t rows = image_rows - top < task.end - row ? image_rows - top : task.end - row;
-    f(image, top, rows, (row - task.begin) * columns);
+    const PhaseImage phase(call, image / (call.h.dilation * across),
+                           image / across % call.h.dilation, image % across);
+    f(phase, top, rows, (row - task.begin) * columns);
     row += rows;
   }
 }
@@ -43,11 +74,11 @@ struct Block {
       : tiles(tiles), point_step(OddLines(channels * line)), sum_step(OddLines(16 * line)) {}
 };
 
-// The products of one panel. points: [point][channel][line], sums: [sum][16][line]; offsets of the channels of one point
-// and of the next.
+// The products of one panel. points: [point][part][channel][line], sums: [sum][16][line]; offsets of the channels of one
+// point and of the next.
 template <int kStride>
-void PanelSums(const ConvCall& call, const float* weight, const float* points, const Block& block,
-               const int64_t* offsets, float* sums) {
+void PanelSums(const Winograd& winograd, int64_t channels, const float* weight, const float* points,
+               const Block& block, const int64_t* offsets, float* sums) {
   const PixelTiles cut(1, block.tiles);
   TileArgs args;
   args.ldc = block.line;
@@ -75,15 +106,24 @@ void PanelSums(const ConvCall& call, const float* weight, const float* points, c
     }
   };
   constexpr int64_t kPoints = WinogradFormOf(kStride).points;
+  const int64_t row_parts = winograd.across.count(), all = winograd.parts() * channels;
   for (const Terms& down : Form<kStride>::kTerms) {
     for (const Terms& across : Form<kStride>::kTerms) {
       args.accumulate = false;
       for (int64_t p = 0; p < down.count; ++p) {
         const int64_t point = (down.point + p) * kPoints + across.point;
         const int64_t by = (down.weight + p) * kWeightPoints + across.weight;
-        add(points + point * block.point_step, weight + by * call.channels * 16,
-            across.count * call.channels, sums);
+        // Parts that have a weight here: all at once, or those of each row of them.
+        const int64_t some = winograd.across.count_at(across.weight);
+        const int64_t rows = winograd.down.count_at(down.weight + p);
+        const int64_t runs = some == row_parts ? 1 : rows, count = some * rows / runs;
+        for (int64_t i = 0; i < runs; ++i) {
+          const int64_t first = i * row_parts * channels;
+          add(points + point * block.point_step + first * block.line,
+              weight + (by * all + first) * 16, across.count * count * channels, sums);
+        }
       }
+      if (!args.accumulate) FillZero(sums, 16 * block.line);
       sums += block.sum_step;
     }
   }
@@ -92,55 +132,64 @@ void PanelSums(const ConvCall& call, const float* weight, const float* points, c
 template <int kStride>
 bool BlockOf(const ConvCall& call, const WinogradTask& task) {
   constexpr WinogradForm kForm = WinogradFormOf(kStride);
+  const Winograd winograd(call.h, call.w);
+  const WindowParts &tall = winograd.down, &wide = winograd.across;
   const int64_t columns = task.right - task.left, channels = call.channels;
-  const Block block((task.end - task.begin) * columns, channels);
-  const int64_t beyond = call.out_width - 2 * task.left;
-  const int64_t width = beyond < 2 * columns ? beyond : 2 * columns;
-  ConvCall windows = call;  // down, a tile as a pixel; across, all that tiles see
-  windows.h = {.size = kForm.seen, .stride = kForm.move(), .before = call.h.before};
-  windows.w = {.size = 1, .before = call.w.before};
+  const int64_t all = winograd.parts() * channels;
+  const Block block((task.end - task.begin) * columns, all);
   const int64_t left = kForm.move() * task.left;
-  const int64_t right = left + kForm.move() * (columns - 1) + kForm.seen;
+  const int64_t right = left + kForm.move() * (columns - 1) + winograd.seen(wide);
   int64_t* const offsets = reinterpret_cast<int64_t*>(task.scratch);
-  float* const points = task.scratch + OddLines(4 * channels);
+  float* const points = task.scratch + OddLines(4 * all);
   float* const sums = points + kForm.image_points() * block.point_step;
   float* const rows = sums + kForm.tile_sums() * block.sum_step;
-  for (int64_t c = 0; c < channels; ++c) {
+  for (int64_t c = 0; c < all; ++c) {
     offsets[c] = c * block.line;
-    offsets[channels + c] = block.point_step + c * block.line;
+    offsets[all + c] = block.point_step + c * block.line;
   }
 
   bool finite = true;
-  ForEachImage(call, task, [&](int64_t n, int64_t top, int64_t count, int64_t at) HWY_ATTR {
-    const TileImage image = {rows, count, columns, ImageLine(windows.w, right - left)};
-    for (int64_t c = 0; c < channels && finite; ++c) {
-      const float* plane =
-          reinterpret_cast<const float*>(call.x) + n * call.x_strides[0] + c * call.x_strides[1];
-      LayOut(windows, plane, top, top + count, left, right, rows);
-      finite = ImageToPoints<kStride>(image, points + c * block.line + at, block.point_step);
-    }
-  });
+  ForEachImage(
+      call, task, [&](const PhaseImage& phase, int64_t top, int64_t count, int64_t at) HWY_ATTR {
+        ConvCall windows = phase.call;  // down, a tile as a pixel; across, all that tiles see
+        windows.h.size = winograd.seen(tall);
+        windows.h.stride = kForm.move();
+        windows.w.size = windows.w.stride = 1;
+        const int64_t line = ImageLine(windows.w, right - left);
+        for (int64_t c = 0; c < channels && finite; ++c) {
+          LayOut(windows, phase.x + c * call.x_strides[1], top, top + count, left, right, rows);
+          float* to = points + c * block.line + at;
+          for (int64_t i = 0; i < tall.count(); ++i)
+            for (int64_t j = 0; j < wide.count(); ++j, to += channels * block.line) {
+              const float* const seen = rows + tall.begin(i) * line + wide.begin(j);
+              finite &= ImageToPoints<kStride>({seen, count, columns, line}, to, block.point_step);
+            }
+        }
+      });
   if (!finite) return false;
 
   for (int64_t panel = task.panel_begin; panel < task.panel_end; ++panel) {
-    PanelSums<kStride>(call, task.weight + panel * PanelPoints(channels), points, block, offsets,
-                       sums);
+    PanelSums<kStride>(winograd, channels, task.weight + panel * winograd.PanelPoints(channels),
+                       points, block, offsets, sums);
     const int64_t live = call.rows - panel * 16 < 16 ? call.rows - panel * 16 : 16;
-    ForEachImage(call, task, [&](int64_t n, int64_t top, int64_t count, int64_t at) HWY_ATTR {
-      for (int64_t r = 0; r < live; ++r) {
-        const int64_t row = panel * 16 + r;
-        const float bias =
-            call.bias ? reinterpret_cast<const float*>(call.bias)[row * call.bias_stride] : 0;
-        float* plane = reinterpret_cast<float*>(call.y) + (n * call.rows + row) * call.pixels();
-        for (int64_t i = 0; i < count; ++i) {
-          const int64_t y = 2 * (top + i);
-          float* upper = plane + y * call.out_width + 2 * task.left;
-          SumsToPixels<kStride>(sums + r * block.line + at + i * columns, block.sum_step, columns,
-                                width, bias, upper,
-                                y + 1 < call.out_height ? upper + call.out_width : nullptr);
-        }
-      }
-    });
+    ForEachImage(
+        call, task, [&](const PhaseImage& phase, int64_t top, int64_t count, int64_t at) HWY_ATTR {
+          const int64_t width = phase.call.out_width - 2 * task.left, apart = call.w.dilation;
+          const int64_t row_step = call.out_width * call.h.dilation;
+          for (int64_t r = 0; r < live; ++r) {
+            const int64_t row = panel * 16 + r;
+            const float bias =
+                call.bias ? reinterpret_cast<const float*>(call.bias)[row * call.bias_stride] : 0;
+            float* const plane = phase.y + row * call.pixels() + 2 * task.left * apart;
+            for (int64_t i = 0; i < count && 2 * (top + i) < phase.call.out_height; ++i) {
+              const int64_t y = 2 * (top + i);
+              float* const upper = plane + y * row_step;
+              SumsToPixels<kStride>(
+                  sums + r * block.line + at + i * columns, block.sum_step, columns, width, bias,
+                  upper, y + 1 < phase.call.out_height ? upper + row_step : nullptr, apart);
+            }
+          }
+        });
   }
   return true;
 }

@@ -1,27 +1,33 @@
-// 3 x 3 windows with fewer multiplications than their taps: pixels are made in tiles of 2 x 2, and what the four windows
-// have in common is multiplied once.
+// Windows with fewer multiplications than their taps: pixels are made in tiles of 2 x 2, and what the four windows have in
+// common is multiplied once.
 //
-// Along one dim, for two neighbouring pixels:
+// Along one dim, for two neighbouring pixels and windows of three taps:
 //   windows that move by 1 see 4 of the image: F(2, 3) of Winograd, as Lavin and Gray use it ("Fast Algorithms for
 //   Convolutional Neural Networks", 2015, section 4.1); 4 multiplications where the windows have 6.
 //   windows that move by 2 see 5, of which they share the middle one alone: a d0 + b d1 + c d2 and a d2 + b d3 + c d4 are
 //   a (d0 - d2) + b d1 + m and b d3 + c (d4 - d2) + m, where m = (a + c) d2; 5 multiplications where the windows have 6.
 // Across and down together: 16 and 25 where the windows have 36.
 //
-// What a tile sees of every channel becomes points (sums and differences), and so do the 3 x 3 of every weight; channels
+// Larger windows that move by 1 are sums of parts of three taps and of two, as if each part were channels of its own. A
+// part of two is one of three whose last weight is 0, and so is its last point, which is left out: 49 multiplications
+// where windows of 5 x 5 have 100.
+// Where taps are d apart, the pixels of every dth row and column see every dth row and column: these are images by
+// themselves, their taps side by side.
+//
+// What a tile sees of every channel becomes points (sums and differences), and so do the taps of every weight; channels
 // are summed point by point as small products, or for several points at once where their sums are only ever added; sums
 // become 2 x 2 pixels.
 //
 // Sums and differences mix the pixels of a tile: their error is one of rounding at the magnitude of all that the tile
-// sees, where a plain sum's is at that of the window, and an infinity would make NaNs of its neighbours. Blocks of tiles
-// that see anything but finite numbers go the plain way, so those are where torch has them.
+// sees, where a plain sum's is at that of the window, and an infinity would make NaNs of its neighbours. Images that are
+// not all finite numbers go the plain way, so infinities and NaNs are where torch has them.
 #pragma once
 
 #include "ops/conv/cpu_call.h"
 
 namespace liveshape::cpu {
 
-// Along one dim.
+// Along one dim, of a part.
 struct WinogradForm {
   int64_t stride;  // of the windows
   int64_t seen;    // of the image by a tile
@@ -36,47 +42,101 @@ constexpr WinogradForm WinogradFormOf(int64_t stride) {
 }
 inline constexpr int64_t kWeightPoints = 4;  // of either form
 
-// By shape and dtype alone: whether a convolution may ever go this way.
-inline bool HasWinograd(const ops::Window& h, const ops::Window& w, int64_t groups,
-                        int64_t channels, int64_t rows, DType dtype) {
-  const auto fits = [&](const ops::Window& v) {
-    return v.size == 3 && v.stride == h.stride && v.stride <= 2 && v.dilation == 1;
-  };
-  return fits(h) && fits(w) && groups == 1 && channels >= 16 && rows >= 16 && dtype == DType::kF32;
-}
+// A window along one dim as its parts, those of three taps first.
+struct WindowParts {
+  int64_t size;
+  int64_t count() const { return (size + 2) / 3; }
+  int64_t of_three() const { return size - 2 * count(); }
+  int64_t begin(int64_t part) const { return 2 * part + std::min(part, of_three()); }
+  int64_t taps(int64_t part) const { return begin(part + 1) - begin(part); }
+  // How many are not 0 at this point of the weight: the first ones.
+  int64_t count_at(int64_t point) const { return point + 1 < kWeightPoints ? count() : of_three(); }
+};
 
-// Tiles of a block, at most: their points of all channels take 450 KB of L2, or are few.
-inline int64_t BlockTiles(const WinogradForm& form, int64_t channels) {
-  return std::clamp<int64_t>(114688 / (form.image_points() * channels), 56, 112);
-}
+// A convolution's windows this way.
+//
+//   if (Winograd::Has(call.h, call.w, call.groups, call.channels, call.rows, call.dtype)) {
+//     const Winograd winograd(call.h, call.w);
+//     const int64_t columns = Winograd::Tiles(call.w, call.out_width);
+//     const int64_t rows = winograd.TileRows(call.batch, call.out_height);   // of all images
+struct Winograd {
+  WinogradForm form;
+  WindowParts down, across;
+  int64_t phases;  // images that an image is made of
 
-// Points of the weight, [panel][point][channel][16]: made anew in every run, since that takes no longer than reading them
-// from a file would, and a weight that is stored once serves every route.
-inline int64_t PanelPoints(int64_t channels) {
-  return kWeightPoints * kWeightPoints * channels * 16;
-}
-inline int64_t WinogradWeightFloats(int64_t rows, int64_t channels) {
-  return (rows + 15) / 16 * PanelPoints(channels);
-}
+  Winograd(const ops::Window& h, const ops::Window& w)
+      : form(WinogradFormOf(w.stride)),
+        down{h.size},
+        across{w.size},
+        phases(h.dilation * w.dilation) {}
 
-// Scratch of one worker for `tiles` in `tile_rows` rows (of all images): the laid-out rows of one channel, offsets,
-// points of the image and sums of one panel.
-template <typename Int>  // int64_t, or an Expr for the planner
-Int WinogradFloats(const WinogradForm& form, Int tiles, Int tile_rows, int64_t channels) {
-  const int64_t most = BlockTiles(form, channels);
-  const Int block = AtMost(tiles, most), rows = AtMost(tile_rows, most);
-  const Int line = RoundUp16(block + kVectorSlack) + 16;  // as OddLines
-  // (move * rows + beyond) lines of move * columns + beyond + slack, where rows * columns is at most `block`, and so is
-  // columns; behind the last, what vectors of tiles that are not there read.
-  const int64_t move = form.move(), beyond = form.seen - move, edge = beyond + kVectorSlack;
-  const Int image = block * (move * (move + beyond)) + rows * (move * edge) +
-                    (beyond * edge + (move + 1) * kVectorSlack);
-  const int64_t planes = form.image_points() * channels + form.tile_sums() * 16;
-  return image + line * planes +
-         (32 * (form.image_points() + form.tile_sums()) + OddLines(4 * channels));
-}
+  // By shape and dtype alone: whether a convolution may ever go this way.
+  static bool Has(const ops::Window& h, const ops::Window& w, int64_t groups, int64_t channels,
+                  int64_t rows, DType dtype) {
+    const auto fits = [&](const ops::Window& v) {
+      if (v.stride == 2) return v.size == 3 && v.dilation == 1;
+      return v.stride == 1 && v.size >= 3 && v.size <= 7;
+    };
+    return fits(h) && fits(w) && h.stride == w.stride && groups == 1 && channels >= 16 &&
+           rows >= 16 && dtype == DType::kF32;
+  }
 
-// Tile rows [begin, end), counted over all images, and the tiles [left, right) of each, times some panels.
+  // Of what is counted along one dim; int64_t, or an Expr for the planner, here and below.
+  template <typename Int>
+  static Int Tiles(const ops::Window& v, Int pixels) {  // of the largest phase
+    return DivideUp(DivideUp(pixels, v.dilation), 2);
+  }
+  template <typename Int>
+  Int TileRows(const ops::Window& h, Int batch, Int height) const {
+    return batch * Tiles(h, height) * phases;
+  }
+
+  int64_t parts() const { return down.count() * across.count(); }
+  // Of the image by a tile, for all parts.
+  int64_t seen(const WindowParts& v) const { return form.seen + v.begin(v.count() - 1); }
+  // Multiplications for a tile, a channel and a row of the weight.
+  int64_t products() const {
+    const auto along = [&](const WindowParts& v) {
+      return form.points * v.of_three() + (form.points - 1) * (v.count() - v.of_three());
+    };
+    return along(down) * along(across);
+  }
+
+  // Tiles of a block, at most: their points of all channels take 450 KB of L2, or are few.
+  int64_t BlockTiles(int64_t channels) const {
+    return std::clamp<int64_t>(114688 / (form.image_points() * parts() * channels), 56, 112);
+  }
+
+  // Points of the weight, [panel][point][part][channel][16]: made anew in every run, since that takes no longer than
+  // reading them from a file would, and a weight that is stored once serves every route.
+  int64_t PanelPoints(int64_t channels) const {
+    return kWeightPoints * kWeightPoints * parts() * channels * 16;
+  }
+  int64_t WeightFloats(int64_t rows, int64_t channels) const {
+    return DivideUp(rows, 16) * PanelPoints(channels);
+  }
+
+  // Scratch of one worker for `tiles` in `tile_rows` rows: the laid-out rows of one channel, offsets, points of the image
+  // and sums of one panel.
+  template <typename Int>
+  Int WorkerFloats(Int tiles, Int tile_rows, int64_t channels) const {
+    const int64_t most = BlockTiles(channels);
+    const Int block = AtMost(tiles, most), rows = AtMost(tile_rows, most);
+    const Int line = RoundUp16(block + kVectorSlack) + 16;  // as OddLines
+    // (move * rows + below) lines of move * columns + beside + slack, where rows * columns is at most `block`, and so is
+    // columns; behind the last, what vectors of tiles that are not there read.
+    const int64_t move = form.move(), below = seen(down) - move,
+                  edge = seen(across) - move + kVectorSlack;
+    const Int image = block * (move * (move + below)) + rows * (move * edge) +
+                      (below * edge + (move + 1) * kVectorSlack);
+    const int64_t planes = form.image_points() * parts() * channels + form.tile_sums() * 16;
+    return image + line * planes +
+           (32 * (form.image_points() + form.tile_sums()) + OddLines(4 * parts() * channels));
+  }
+};
+
+// Tile rows [begin, end), counted over all images and their phases, and the tiles [left, right) of each, times some
+// panels.
 struct WinogradTask {
   int64_t begin, end;
   int64_t left, right;

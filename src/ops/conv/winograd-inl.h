@@ -6,8 +6,6 @@
 #define LIVESHAPE_CONV_WINOGRAD_INL_H_
 #endif
 
-#include <cstring>
-
 #include "hwy/highway.h"
 #include "ops/conv/cpu_winograd.h"
 #include "ops/conv/tile-inl.h"
@@ -73,21 +71,31 @@ struct Form<2> {
 template <int kStride>
 void WeightPoints(const ConvCall& call, int64_t panel, float* points) {
   const Lane d;
+  const Winograd winograd(call.h, call.w);
+  const WindowParts &tall = winograd.down, &wide = winograd.across;
+  const int64_t parts = winograd.parts();
   const float* from = call.panels + panel * call.depth() * 16;
-  for (int64_t c = 0; c < call.channels; ++c, from += 9 * 16) {
-    for (int64_t lane = 0; lane < 16; lane += kPixelLanes) {
-      Vec across[3][kWeightPoints];
-      for (int p = 0; p < 3; ++p) {
-        const float* row = from + p * 3 * 16 + lane;
-        Form<kStride>::Weight(hn::LoadU(d, row), hn::LoadU(d, row + 16), hn::LoadU(d, row + 32),
-                              across[p]);
-      }
-      for (int q = 0; q < kWeightPoints; ++q) {
-        Vec down[kWeightPoints];
-        Form<kStride>::Weight(across[0][q], across[1][q], across[2][q], down);
-        for (int p = 0; p < kWeightPoints; ++p)
-          hn::StoreU(down[p], d,
-                     points + ((p * kWeightPoints + q) * call.channels + c) * 16 + lane);
+  for (int64_t c = 0; c < call.channels; ++c, from += call.taps() * 16) {
+    for (int64_t part = 0; part < parts; ++part) {
+      const int64_t i = part / wide.count(), j = part % wide.count();
+      const float* const first = from + (tall.begin(i) * call.w.size + wide.begin(j)) * 16;
+      for (int64_t lane = 0; lane < 16; lane += kPixelLanes) {
+        const auto tap = [&](int64_t p, int64_t q) HWY_ATTR {
+          return p < tall.taps(i) && q < wide.taps(j)
+                     ? hn::LoadU(d, first + (p * call.w.size + q) * 16 + lane)
+                     : hn::Zero(d);
+        };
+        Vec across[3][kWeightPoints];
+        for (int p = 0; p < 3; ++p)
+          Form<kStride>::Weight(tap(p, 0), tap(p, 1), tap(p, 2), across[p]);
+        for (int q = 0; q < kWeightPoints; ++q) {
+          Vec down[kWeightPoints];
+          Form<kStride>::Weight(across[0][q], across[1][q], across[2][q], down);
+          for (int p = 0; p < kWeightPoints; ++p) {
+            const int64_t row = ((p * kWeightPoints + q) * parts + part) * call.channels + c;
+            hn::StoreU(down[p], d, points + row * 16 + lane);
+          }
+        }
       }
     }
   }
@@ -166,19 +174,21 @@ bool ImageToPoints(const TileImage& image, float* points, int64_t step) {
   return hn::AllTrue(d, hn::Eq(any, hn::Zero(d)));
 }
 
-// Tiles [0, columns) of one tile row: sums `step` apart to pixels of two rows, of which `width` are in the image.
+// Tiles [0, columns) of one tile row: sums `step` apart to pixels of two rows, of which `width` are in the image, each
+// `apart` from its neighbour.
 template <int kStride>
 void SumsToPixels(const float* sums, int64_t step, int64_t columns, int64_t width, float bias,
-                  float* upper, float* lower) {
+                  float* upper, float* lower, int64_t apart) {
   constexpr int kSums = WinogradFormOf(kStride).sums;
   const Lane d;
   const auto b = hn::Set(d, bias);
   const auto store = [&](Vec even, Vec odd, int64_t t, float* to) HWY_ATTR {
-    if (2 * (t + kPixelLanes) <= width)
+    if (apart == 1 && 2 * (t + kPixelLanes) <= width)
       return hn::StoreInterleaved2(hn::Add(even, b), hn::Add(odd, b), d, to + 2 * t);
-    HWY_ALIGN float edge[2 * kPixelLanes];
-    hn::StoreInterleaved2(hn::Add(even, b), hn::Add(odd, b), d, edge);
-    std::memcpy(to + 2 * t, edge, (width - 2 * t) * sizeof(float));
+    HWY_ALIGN float some[2 * kPixelLanes];
+    hn::StoreInterleaved2(hn::Add(even, b), hn::Add(odd, b), d, some);
+    for (int64_t i = 0; i < 2 * kPixelLanes && 2 * t + i < width; ++i)
+      to[(2 * t + i) * apart] = some[i];
   };
   for (int64_t t = 0; t < columns; t += kPixelLanes) {
     if (t > 0 && t + kPixelLanes > columns) t = columns - kPixelLanes;
