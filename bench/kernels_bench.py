@@ -21,6 +21,7 @@ needs.
 """
 
 import argparse
+import atexit
 import json
 import math
 import os
@@ -71,6 +72,7 @@ class Worker:
             stdout=subprocess.PIPE,
             text=True,
         )
+        atexit.register(self.process.kill)  # a stopped process would outlive an error here
 
     def ask(self, request):
         self.process.send_signal(signal.SIGCONT)

@@ -87,10 +87,11 @@ TEST(Conv, PlannedScratchIsEnough) {
              {1, 2, 3, 7, 48, 143, 144, 215, 216, 217, 431, 433, 480, 481, 999})
           for (const int64_t height : {1, 2, 3, 5, 62, 144, 431, 432, 500}) {
             const int64_t depth = 3 * h.size * w.size;
-            const int64_t planned = PlannedProductFloats(h, w, batch, height, width, depth);
+            const int64_t planned = PlannedProductFloats(h, w, batch, height, width, depth, 20);
             const auto needed = [&](int64_t rows, int64_t columns) {
               return ProductScratch(h, w, BlockImages(batch, rows * columns),
-                                    BlockRows(rows, columns), BlockColumns(columns), depth)
+                                    BlockRows(rows, columns, PatchPixels(depth)),
+                                    BlockColumns(columns, PatchPixels(depth)), depth, 20)
                   .total();
             };
             ASSERT_GE(planned, needed(height, width)) << height << " x " << width;
@@ -110,6 +111,8 @@ TEST(Conv, BlocksOfPixelsRowsAndDepth) {
   CheckConv({1, 300, 20, 1, 16, 16, kOne, kOne});                    // patches read in place
   CheckConv({3, 300, 20, 1, 5, 3, kOne, kOne, DType::kF32, false});  // and too few pixels for that
   CheckConv({0, 4, 4, 1, 5, 5, kThree, kThree});
+  for (const int64_t width : {31, 220, 430, 900})  // short sums: blocks of more rows
+    CheckConv({1, 3, 17, 1, 9000 / width, width, kThree, kThree});
   for (const int64_t width : {697, 700, 704}) CheckConv({2, 6, 300, 1, 1, width, kOne, kOne});
   const ops::Window two = {.size = 1, .stride = 2}, patch = {.size = 4, .stride = 4};
   for (const DType dtype : {DType::kF32, DType::kBF16}) {  // small images share blocks

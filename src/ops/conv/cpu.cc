@@ -66,10 +66,13 @@ void RunProduct(ConvCall call, ThreadPool& pool, float* scratch) {
   const int64_t at_once = BlockImages(call.batch, call.pixels());
   const int64_t image_blocks = CeilDiv(call.batch, at_once), images = image_blocks * call.groups;
   const int64_t few = pool.size() == 1 ? 1 : CeilDiv(8 * pool.size(), images);  // for each thread
-  const int64_t across = width > kPatchPixels / 2 ? std::clamp(few, CeilDiv(width, kPatchPixels),
+  const int64_t block_pixels =
+      std::clamp(height * width / few, kPatchPixels, PatchPixels(call.depth()));
+  const int64_t across = width > block_pixels / 2 ? std::clamp(few, CeilDiv(width, kPatchPixels),
                                                                CeilDiv(width, kPatchPixels / 3))
                                                   : 1;
-  const int64_t block_rows = BlockRows(height, width), down = CeilDiv(height, block_rows);
+  const int64_t block_rows = BlockRows(height, width, block_pixels);
+  const int64_t down = CeilDiv(height, block_rows);
   const int64_t blocks = across * down;
   const auto column_at = [&](int64_t i) {  // whole vectors, but for the last
     return i == across ? width : width * i / across / kVectorPixels * kVectorPixels;
@@ -83,7 +86,8 @@ void RunProduct(ConvCall call, ThreadPool& pool, float* scratch) {
   const int64_t work = std::max<int64_t>(
       1, at_once * call.pixels() / blocks * std::min(rows, group_rows) * call.depth());
   const int64_t worker_floats =
-      ProductScratch(call.h, call.w, at_once, block_rows, BlockColumns(width), call.depth())
+      ProductScratch(call.h, call.w, at_once, block_rows, BlockColumns(width, block_pixels),
+                     call.depth(), group_rows)
           .total();
   const auto run = FindProduct();
   pool.ParallelFor(images * row_blocks * blocks, CeilDiv(kTaskWork / 4, work),
@@ -164,12 +168,12 @@ int64_t DepthwiseScratch(const ConvCall& call) {
 // Blocks of tiles, or of pixels where these go the plain way.
 template <typename Int>
 Int WinogradWorkerFloats(const ops::Window& h, const ops::Window& w, Int batch, Int height,
-                         Int width, int64_t channels) {
+                         Int width, int64_t channels, int64_t rows) {
   const Winograd winograd(h, w);
   const Int tile_rows = winograd.TileRows(h, batch, height);
   return RoundUp16(
       Larger(winograd.WorkerFloats(tile_rows * Winograd::Tiles(w, width), tile_rows, channels),
-             PlannedProductFloats(h, w, batch, height, width, channels * h.size * w.size)));
+             PlannedProductFloats(h, w, batch, height, width, channels * h.size * w.size, rows)));
 }
 
 Status Run(const KernelArgs& args) {
@@ -193,7 +197,7 @@ Status Run(const KernelArgs& args) {
       WinogradPays(call) &&
       RunWinograd(call, args.pool, scratch,
                   WinogradWorkerFloats(call.h, call.w, call.batch, call.out_height, call.out_width,
-                                       call.channels)))
+                                       call.channels, call.rows)))
     return {};
   if (IsDepthwise(call.channels))
     RunDepthwise(call, args.pool, scratch, DepthwiseScratch(call));
@@ -226,13 +230,14 @@ sym::Expr Scratch(const ir::Graph& graph, const ir::Node& node, int threads) {
   int64_t shared = packed;
   if (const int64_t channels = depth / (high.size * wide.size);
       Winograd::Has(high, wide, node.Int("groups"), channels, rows, y.dtype)) {
-    worker = WinogradWorkerFloats(high, wide, y.dims[0], y.dims[2], y.dims[3], channels);
+    worker = WinogradWorkerFloats(high, wide, y.dims[0], y.dims[2], y.dims[3], channels, rows);
     shared += Winograd(high, wide).WeightFloats(rows, channels);
   } else if (IsDepthwise(channels)) {
     worker = sym::Max(table.Int(kDepthwiseFloats), ImageLine(wide, y.dims[3]) * high.span()) +
              (2 * high.size * wide.size + 16);
   } else {
-    worker = PlannedProductFloats(high, wide, y.dims[0], y.dims[2], y.dims[3], depth);
+    worker = PlannedProductFloats(high, wide, y.dims[0], y.dims[2], y.dims[3], depth,
+                                  rows / node.Int("groups"));
   }
   return (worker * threads + shared) * static_cast<int64_t>(sizeof(float));
 }

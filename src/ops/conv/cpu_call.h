@@ -67,6 +67,10 @@ inline int64_t PatchStep(int64_t depth, int64_t taps) {
   return (channels + steps - 1) / steps * taps;
 }
 inline constexpr int64_t kPatchPixels = 432;  // of a block, about: at most 220 KB of L2
+// Of a block of whole rows: more where the sum is short, since neighbours lay the rows between them out twice.
+inline int64_t PatchPixels(int64_t depth) {
+  return kPatchPixels * std::clamp<int64_t>(128 / std::max<int64_t>(1, depth), 1, 4);
+}
 inline constexpr int64_t kVectorPixels = 16;  // whole vectors on every ISA
 inline constexpr int64_t kTaskRows = 512;     // at most
 
@@ -89,24 +93,26 @@ struct ProductScratch {
   int64_t packed;   // and of all that a block of PatchDepth needs, as rows or strips
   int64_t offsets;  // int64_t each
   int64_t sums;  // of blocks that y cannot hold them for: halves, several images, parts of a vector
-  // A block of `height` x `width` pixels of each image.
+  // A block of `height` x `width` pixels of each image, by `rows` of the weight.
   ProductScratch(const ops::Window& h, const ops::Window& w, int64_t images, int64_t height,
-                 int64_t width, int64_t depth) {
+                 int64_t width, int64_t depth, int64_t rows) {
     const int64_t pixels = images * height * width;
-    const int64_t rows = std::min(depth, PatchDepth(h.size * w.size));
+    const int64_t patch_rows = std::min(depth, PatchDepth(h.size * w.size));
     image = OddLines(((height - 1) * h.stride + h.span()) * ImageLine(w, width));
-    packed = OddLines(pixels + kVectorSlack) * rows + kVectorSlack;
-    offsets = OddLines(2 * rows);
-    sums = OddLines(kTaskRows * RoundUp16(pixels));
+    packed = OddLines(pixels + kVectorSlack) * patch_rows + kVectorSlack;
+    offsets = OddLines(2 * patch_rows);
+    sums = OddLines(std::min(kTaskRows, rows) * RoundUp16(pixels));
   }
   int64_t total() const { return image + packed + offsets + sums; }
 };
-// How images are cut into blocks, by live size.
-inline int64_t BlockColumns(int64_t width) {  // the most columns of a block
-  return width > kPatchPixels / 2 ? std::min(width, kPatchPixels + kVectorPixels) : width;
+// How images are cut into blocks of about `pixels`, by live size: a row of more than half of them is cut, and taken by
+// itself.
+inline int64_t BlockColumns(int64_t width, int64_t pixels) {  // at most
+  return width > pixels / 2 ? std::min(width, kPatchPixels + kVectorPixels) : width;
 }
-inline int64_t BlockRows(int64_t height, int64_t width) {  // in threes, as tiles have three vectors
-  const int64_t rows = kPatchPixels / std::max<int64_t>(1, width);
+inline int64_t BlockRows(int64_t height, int64_t width, int64_t pixels) {
+  const int64_t rows =
+      pixels / std::max<int64_t>(1, width);  // in threes, as tiles have three vectors
   return std::max<int64_t>(1, std::min(height, rows < 3 ? rows : rows / 3 * 3));
 }
 
@@ -114,11 +120,11 @@ inline int64_t BlockImages(int64_t batch, int64_t pixels) {  // the most images 
   return pixels > kPatchPixels / 2 ? 1 : std::min(batch, kPatchPixels / pixels);
 }
 
-inline int64_t MostBlockRows(int64_t width) {
-  return std::max<int64_t>(1, kPatchPixels / std::max<int64_t>(1, width));
+inline int64_t MostBlockRows(int64_t width, int64_t pixels) {
+  return std::max<int64_t>(1, pixels / std::max<int64_t>(1, width));
 }
-inline sym::Expr MostBlockRows(sym::Expr width) {
-  const sym::Expr one = width.table().Int(1), patch = width.table().Int(kPatchPixels);
+inline sym::Expr MostBlockRows(sym::Expr width, int64_t pixels) {
+  const sym::Expr one = width.table().Int(1), patch = width.table().Int(pixels);
   return sym::Max(one, sym::FloorDiv(patch, sym::Max(one, width)));
 }
 
@@ -127,18 +133,20 @@ inline sym::Expr MostBlockRows(sym::Expr width) {
 // (columns * stride + line), rows * columns is at most `pixels`, and so is columns.
 template <typename Int>
 Int PlannedProductFloats(const ops::Window& h, const ops::Window& w, Int batch, Int height,
-                         Int width, int64_t depth) {
+                         Int width, int64_t depth, int64_t weight_rows) {
   const auto odd_lines = [](Int floats) { return RoundUp16(floats) + 16; };
-  const Int pixels = AtMost(height * width, kPatchPixels + kVectorPixels);
-  const Int rows = AtMost(height, MostBlockRows(width));
+  const int64_t most = PatchPixels(depth);
+  const Int pixels = AtMost(height * width, most + kVectorPixels);
+  const Int rows = AtMost(height, MostBlockRows(width, most));
   const int64_t line = ImageLine(w, int64_t{0});
   const int64_t beyond = std::max<int64_t>(0, h.span() - h.stride);
   const Int image = pixels * (h.stride * w.stride) + rows * (h.stride * line) +
                     pixels * (beyond * w.stride) + beyond * line;
   const int64_t patch_rows = std::min(depth, PatchDepth(h.size * w.size));
-  const Int all = AtMost(batch * height * width, kPatchPixels + kVectorPixels);
+  const Int all = AtMost(batch * height * width, most + kVectorPixels);
   return odd_lines(image) + odd_lines(all + kVectorSlack) * patch_rows +
-         (kVectorSlack + OddLines(2 * patch_rows)) + odd_lines(RoundUp16(all) * kTaskRows);
+         (kVectorSlack + OddLines(2 * patch_rows)) +
+         odd_lines(RoundUp16(all) * std::min(kTaskRows, weight_rows));
 }
 
 using ProductFn = void (*)(const ConvCall& call, const ConvTask& task);

@@ -32,7 +32,7 @@ struct PixelBlock {
       : images(task.images),
         height(task.bottom - task.top),
         width(task.right - task.left),
-        layout(call.h, call.w, images, height, width, call.depth()),
+        layout(call.h, call.w, images, height, width, call.depth(), call.group_rows()),
         image(task.scratch),
         packed(image + layout.image),
         offsets(reinterpret_cast<int64_t*>(packed + layout.packed)) {}
