@@ -40,13 +40,16 @@ struct Sums {
   bool padded;  // a row has room for its last vector
 };
 
-// One panel of the weight times the patches.
+// Panels that a tile takes one after another: where sums are short, the weight of several takes no more of L1 than that
+// of one does else.
+constexpr int64_t kPanels = 4;
+int64_t PanelsAtOnce(int64_t depth) { return std::clamp<int64_t>(128 / depth, 1, kPanels); }
+
+// Rows [begin, end) of the weight times the patches: of one panel, or of PanelsAtOnce from the first one's first row on.
 void PanelProduct(const ConvCall& call, const ConvTask& task, const PixelTiles& tiles,
-                  int64_t panel, int64_t k0, int64_t depth, const Patches& patches,
+                  int64_t begin, int64_t end, int64_t k0, int64_t depth, const Patches& patches,
                   const Source& source, const Sums& sums) {
-  const int64_t begin = panel * 16 < task.row_begin ? task.row_begin : panel * 16;
-  const int64_t end = panel * 16 + 16 < task.row_end ? panel * 16 + 16 : task.row_end;
-  HWY_ALIGN float bias[16] = {};
+  HWY_ALIGN float bias[16 * kPanels];
   const bool add_bias = call.bias != nullptr && k0 + depth == call.depth();
   if (add_bias) {
     WithElement(call.dtype, [&](auto type) HWY_ATTR {
@@ -54,12 +57,14 @@ void PanelProduct(const ConvCall& call, const ConvTask& task, const PixelTiles& 
       for (int64_t r = begin; r < end; ++r) bias[r - begin] = ToFloat(from[r * call.bias_stride]);
     });
   }
-  const float* const weight = call.panels + (panel * call.depth() + k0) * 16;
+  const int64_t panel_step = call.depth() * 16;
+  const float* const weight = call.panels + begin / 16 * panel_step + k0 * 16 + begin % 16;
   const int64_t rows = end - begin, first = (begin - task.row_begin) * sums.ld;
   TileArgs args;
   args.depth = depth;
   args.offsets = patches.offsets;
   args.accumulate = k0 > 0;
+  args.panel_step = panel_step;
   int64_t i = 0, j = 0;  // of the next vector's first pixel
   for (int64_t t = 0; t < tiles.tiles; ++t) {
     const int64_t wide = tiles.least + (t < tiles.wider ? 1 : 0);
@@ -77,7 +82,7 @@ void PanelProduct(const ConvCall& call, const ConvTask& task, const PixelTiles& 
     }
     args.ldc = sums.ld;
     // What lies behind the last pixels of a row is another's.
-    HWY_ALIGN float edge[kTileVectors][16 * kPixelLanes];
+    HWY_ALIGN float edge[kTileVectors][16 * kPanels * kPixelLanes];
     if (!whole) {
       args.ldc = kPixelLanes;
       for (int64_t v = 0; v < wide; ++v) {
@@ -86,17 +91,16 @@ void PanelProduct(const ConvCall& call, const ConvTask& task, const PixelTiles& 
           std::memcpy(edge[v] + r * kPixelLanes, c[v] + r * sums.ld, live[v] * sizeof(float));
       }
     }
-    args.weight = weight + begin % 16;
     args.bias = add_bias ? bias : nullptr;
     // While the first tile works, the next panel's block comes.
-    args.next = weight + call.depth() * 16;
+    args.next = weight + (rows + 15) / 16 * panel_step;
     int64_t left = rows;
     const auto run = [&](TileFn tile, int64_t tile_rows, int64_t repeats) HWY_ATTR {
+      args.weight = weight + (rows - left) / 16 * panel_step + (rows - left) % 16;
       args.repeats = repeats;
       tile(args);
       const int64_t done = tile_rows * repeats;
       left -= done;
-      args.weight += done;
       if (add_bias) args.bias += done;
       for (int64_t v = 0; v < wide; ++v) args.c[v] += done * args.ldc;
     };
@@ -161,20 +165,21 @@ void ProductTyped(const ConvCall& call, const ConvTask& task) {
     const Patches patches = in_place  ? PatchesToCome(block, depth)
                             : in_rows ? PatchesInRows(call, task, block, planes, k0, depth)
                                       : PatchesInStrips(call, task, block, planes, k0, depth);
-    const int64_t first = task.row_begin / 16, last = (task.row_end - 1) / 16;
-    for (int64_t panel = first; panel <= last; ++panel) {
+    for (int64_t begin = task.row_begin, end; begin < task.row_end; begin = end) {
+      const int64_t panels = begin % 16 == 0 && !in_place ? PanelsAtOnce(depth) : 1;
+      end = std::min(begin / 16 * 16 + 16 * panels, task.row_end);
       Source source;
       if constexpr (std::is_same_v<T, float>) {
         const auto at = [&](int64_t k, int64_t column) HWY_ATTR {
           return planes + k * call.x_strides[1] + task.top * call.x_strides[2] + column;
         };
         const int64_t next = k0 + depth;
-        if (in_place && panel == first) source.data = at(k0, task.left);
-        if (in_place && panel == last)
+        if (in_place && begin == task.row_begin) source.data = at(k0, task.left);
+        if (in_place && end == task.row_end)
           source.next = next < call.depth() ? at(next, task.left) : at(0, task.right);
         source.step = call.x_strides[1];
       }
-      PanelProduct(call, task, tiles, panel, k0, depth, patches, source, sums);
+      PanelProduct(call, task, tiles, begin, end, k0, depth, patches, source, sums);
     }
   }
   if (!beside) return;

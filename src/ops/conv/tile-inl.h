@@ -27,6 +27,7 @@ struct TileArgs {
   int64_t depth;
   int64_t repeats;                    // tiles below one another, of the same pixels
   const float* weight;                // [depth][16], from the first tile's first row
+  int64_t panel_step = 0;             // to the weight of 16 rows on, if there are so many
   const float* pixels[kTileVectors];  // what each vector's offset 0 is
   const int64_t* offsets;             // [depth]: from there to what this row of the patches holds
   float* c[kTileVectors];             // of each vector: the first row, others `ldc` apart
@@ -69,7 +70,9 @@ void Tile(const TileArgs& args) {
         __builtin_prefetch(c[v] + r * ldc, 1, 3);  // far apart: no hardware sees them coming
       }
     }
-    const float* weight = args.weight + repeat * kRows;
+    constexpr int64_t kOfPanel = 16 / kRows;
+    const float* weight =
+        args.weight + repeat / kOfPanel * args.panel_step + repeat % kOfPanel * kRows;
     for (int64_t k = 0; k < depth; ++k) {
       V p[kWide];
       const int64_t offset = offsets[k];
