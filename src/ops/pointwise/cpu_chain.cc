@@ -121,70 +121,91 @@ HWY_INLINE void StoreNumbers(BF16, V v0, V v1, D d, uint16_t* p) {
 template <size_t>
 using Lane = V;
 constexpr size_t kMany = 8;
-constexpr size_t kFew = 4;  // for the ends of rows: a vector by itself takes as long
+constexpr size_t kFew = 4;  // for the ends of rows
 
 template <class Each>
 struct Handlers;
 
-// Of whole vectors, several of them; or of one that may be partial and is padded then, so that a value never depends
-// on where in a tile it lies.
+// Of a block of vectors. Where a row ends within it the last vector may be partial and is padded then, so that a value
+// never depends on where in a tile it lies; those beyond it are zeros that no store takes.
 template <size_t... k>
 struct Handlers<std::index_sequence<k...>> {
   static constexpr D d{};
-  static constexpr bool kWhole = sizeof...(k) > 1;
-  static constexpr int kWidth = kWhole + (sizeof...(k) == kMany);  // which of an op's handlers
-  // Elements from `at` on, `left` of them.
-  using Fn = void (*)(const ChainOp* op, int64_t at, size_t left, Lane<k>... acc);
+  static constexpr size_t kVectors = sizeof...(k);
+  static constexpr int kWidth =
+      (kVectors >= kFew) + (kVectors >= kMany);  // which of an op's handlers
+  // Elements of a row from `at` on, `left` of them.
+  using Fn = void (*)(const ChainOp* op, int64_t row, int64_t at, size_t left, Lane<k>... acc);
+  using FirstFn = void (*)(const ChainOp* op, int64_t row, int64_t at, size_t left);
 
-  using FirstFn = void (*)(const ChainOp* op, int64_t at, size_t left);
+  static HWY_INLINE void Start(const ChainOp* op, int64_t row, int64_t at, size_t left) {
+    reinterpret_cast<FirstFn>(op->handler[kWidth])(op, row, at, left);
+  }
+  static HWY_INLINE void Next(const ChainOp* op, int64_t row, int64_t at, size_t left,
+                              Lane<k>... acc) {
+    reinterpret_cast<Fn>(op[1].handler[kWidth])(op + 1, row, at, left, acc...);
+  }
+  static void End(const ChainOp*, int64_t, int64_t, size_t, Lane<k>...) {}
 
-  static HWY_INLINE void Start(const ChainOp* op, int64_t at, size_t left) {
-    reinterpret_cast<FirstFn>(op->handler[kWidth])(op, at, left);
-  }
-  static HWY_INLINE void Next(const ChainOp* op, int64_t at, size_t left, Lane<k>... acc) {
-    reinterpret_cast<Fn>(op[1].handler[kWidth])(op + 1, at, left, acc...);
-  }
-  static void End(const ChainOp*, int64_t, size_t, Lane<k>...) {}
-
+  // Asked by each op, so that whole blocks do not pay for those that end a row.
+  static HWY_INLINE bool IsWhole(size_t left) { return left == kVectors * hn::Lanes(d); }
+  // A multiplication in each op: to step the pointers of all ops after each row took a tenth of rows of 100 elements.
   template <class E>
-  static HWY_INLINE const typename E::Type* Here(const void* from, int64_t at) {
-    return static_cast<const typename E::Type*>(from) + at;
+  static HWY_INLINE const typename E::Type* RowOf(const void* from, int64_t row, int64_t step) {
+    return reinterpret_cast<const typename E::Type*>(static_cast<const std::byte*>(from) +
+                                                     row * step);
   }
   template <class E>
-  static HWY_INLINE V Read(const typename E::Type* p, size_t vector, size_t left) {
-    if (kWhole || left == hn::Lanes(d)) return LoadF32(E{}, d, p + vector * hn::Lanes(d));
-    return LoadPartial(E{}, d, p, left);
+  static HWY_INLINE V Read(const typename E::Type* p, size_t vector) {
+    return LoadF32(E{}, d, p + vector * hn::Lanes(d));
+  }
+  // Of a block that is not whole: its partial vector, and any of its vectors when this is known.
+  template <class E>
+  static HWY_INLINE V ReadLast(const typename E::Type* p, size_t left) {
+    const size_t lanes = hn::Lanes(d);
+    return LoadPartial(E{}, d, p + left / lanes * lanes, left % lanes);
   }
   template <class E>
-  static HWY_INLINE V ReadSplat(const void* from) {
-    return hn::Set(d, E::One(*static_cast<const typename E::Type*>(from)));
+  static HWY_INLINE V ReadEnding(const typename E::Type* p, size_t vector, size_t left, V last) {
+    const size_t whole = left / hn::Lanes(d);
+    if (vector < whole) return Read<E>(p, vector);
+    return vector == whole ? last : hn::Zero(d);
   }
   template <class E>
-  static HWY_INLINE void Write(V v, typename E::Type* p, size_t vector, size_t left) {
-    if (kWhole || left == hn::Lanes(d))
-      StoreF32(E{}, v, d, p + vector * hn::Lanes(d));
-    else
-      StorePartial(E{}, v, d, p, left);
+  static HWY_INLINE V ReadSplat(const typename E::Type* p) {
+    return hn::Set(d, E::One(*p));
+  }
+  template <class E>
+  static HWY_INLINE void Write(typename E::Type* p, size_t left, Lane<k>... acc) {
+    const size_t lanes = hn::Lanes(d);
+    if (HWY_LIKELY(IsWhole(left))) return WriteWhole<E>(p, acc...);
+    const size_t whole = left / lanes;
+    V last = hn::Zero(d);
+    static_cast<void>(
+        ((k < whole ? (StoreF32(E{}, acc, d, p + k * lanes), true) : (last = acc, false)) && ...));
+    StorePartial(E{}, last, d, p + whole * lanes, left % lanes);
   }
 
   // A load that comes first is called without an accumulator, of which gcc would clear every vector.
   template <class E>
-  static void First(const ChainOp* op, int64_t at, size_t left) {
-    const auto* p = Here<E>(op->a, at);
-    Next(op, at, left, Read<E>(p, k, left)...);
+  static void First(const ChainOp* op, int64_t row, int64_t at, size_t left) {
+    const auto* p = RowOf<E>(op->a, row, op->step_a) + at;
+    if (HWY_LIKELY(IsWhole(left))) return Next(op, row, at, left, Read<E>(p, k)...);
+    const V last = ReadLast<E>(p, left);
+    Next(op, row, at, left, ReadEnding<E>(p, k, left, last)...);
   }
   template <class E>
-  static void FirstSplat(const ChainOp* op, int64_t at, size_t left) {
-    const V s = ReadSplat<E>(op->a);
-    Next(op, at, left, (static_cast<void>(k), s)...);
+  static void FirstSplat(const ChainOp* op, int64_t row, int64_t at, size_t left) {
+    const V s = ReadSplat<E>(RowOf<E>(op->a, row, op->step_a));
+    Next(op, row, at, left, (static_cast<void>(k), s)...);
   }
   template <class E>
-  static void Load(const ChainOp* op, int64_t at, size_t left, Lane<k>...) {
-    First<E>(op, at, left);
+  static void Load(const ChainOp* op, int64_t row, int64_t at, size_t left, Lane<k>...) {
+    First<E>(op, row, at, left);
   }
   template <class E>
-  static void LoadSplat(const ChainOp* op, int64_t at, size_t left, Lane<k>...) {
-    FirstSplat<E>(op, at, left);
+  static void LoadSplat(const ChainOp* op, int64_t row, int64_t at, size_t left, Lane<k>...) {
+    FirstSplat<E>(op, row, at, left);
   }
 #if HWY_TARGET == HWY_AVX2
   // One comparison for two vectors: unordered if either is NaN.
@@ -204,44 +225,55 @@ struct Handlers<std::index_sequence<k...>> {
     (StoreNumbers(E{}, all[2 * pair], all[2 * pair + 1], d, p + 2 * pair * hn::Lanes(d)), ...);
   }
 #endif
-  // kLast: the end follows, and the accumulator need not be kept for it.
-  template <class E, bool kLast>
-  static void Store(const ChainOp* op, int64_t at, size_t left, Lane<k>... acc) {
-    WriteAll<E>(const_cast<typename E::Type*>(Here<E>(op->a, at)), left, acc...);
-    if constexpr (!kLast) Next(op, at, left, acc...);
-  }
   template <class E>
-  static HWY_INLINE void WriteAll(typename E::Type* p, size_t left, Lane<k>... acc) {
+  static HWY_INLINE void WriteWhole(typename E::Type* p, Lane<k>... acc) {
 #if HWY_TARGET == HWY_AVX2
-    if constexpr (kWhole && std::is_same_v<E, BF16>) {
-      constexpr std::make_index_sequence<sizeof...(k) / 2> pairs;
+    if constexpr (kVectors > 1 && std::is_same_v<E, BF16>) {
+      constexpr std::make_index_sequence<kVectors / 2> pairs;
       if (HWY_LIKELY(AllNumbers(pairs, acc...))) return StorePairs<E>(p, pairs, acc...);
     }
 #endif
-    (Write<E>(acc, p, k, left), ...);
+    (StoreF32(E{}, acc, d, p + k * hn::Lanes(d)), ...);
+  }
+  // kLast: the end follows, and the accumulator need not be kept for it.
+  template <class E, bool kLast>
+  static void Store(const ChainOp* op, int64_t row, int64_t at, size_t left, Lane<k>... acc) {
+    const auto* p = RowOf<E>(op->a, row, op->step_a) + at;
+    Write<E>(const_cast<typename E::Type*>(p), left, acc...);
+    if constexpr (!kLast) Next(op, row, at, left, acc...);
   }
   template <V (*kOp)(D, V)>
-  static void Unary(const ChainOp* op, int64_t at, size_t left, Lane<k>... acc) {
-    Next(op, at, left, kOp(d, acc)...);
+  static void Unary(const ChainOp* op, int64_t row, int64_t at, size_t left, Lane<k>... acc) {
+    Next(op, row, at, left, kOp(d, acc)...);
   }
   template <V (*kOp)(D, V, V), class E>
-  static void WithMemory(const ChainOp* op, int64_t at, size_t left, Lane<k>... acc) {
-    const auto* p = Here<E>(op->a, at);
-    Next(op, at, left, kOp(d, acc, Read<E>(p, k, left))...);
+  static void WithMemory(const ChainOp* op, int64_t row, int64_t at, size_t left, Lane<k>... acc) {
+    const auto* p = RowOf<E>(op->a, row, op->step_a) + at;
+    if (HWY_LIKELY(IsWhole(left))) return Next(op, row, at, left, kOp(d, acc, Read<E>(p, k))...);
+    const V last = ReadLast<E>(p, left);
+    Next(op, row, at, left, kOp(d, acc, ReadEnding<E>(p, k, left, last))...);
   }
   template <V (*kOp)(D, V, V), class E>
-  static void WithSplat(const ChainOp* op, int64_t at, size_t left, Lane<k>... acc) {
-    const V s = ReadSplat<E>(op->a);
-    Next(op, at, left, kOp(d, acc, s)...);
+  static void WithSplat(const ChainOp* op, int64_t row, int64_t at, size_t left, Lane<k>... acc) {
+    const V s = ReadSplat<E>(RowOf<E>(op->a, row, op->step_a));
+    Next(op, row, at, left, kOp(d, acc, s)...);
   }
   template <bool kSplatA, bool kSplatB>
-  static void Select(const ChainOp* op, int64_t at, size_t left, Lane<k>... acc) {
-    const V a = kSplatA ? ReadSplat<F32>(op->a) : hn::Zero(d);
-    const V b = kSplatB ? ReadSplat<F32>(op->b) : hn::Zero(d);
-    const float *p = Here<F32>(op->a, at), *q = Here<F32>(op->b, at);
-    Next(op, at, left,
-         hn::IfThenElse(hn::MaskFromVec(acc), kSplatA ? a : Read<F32>(p, k, left),
-                        kSplatB ? b : Read<F32>(q, k, left))...);
+  static void Select(const ChainOp* op, int64_t row, int64_t at, size_t left, Lane<k>... acc) {
+    const float* a = RowOf<F32>(op->a, row, op->step_a);
+    const float* b = RowOf<F32>(op->b, row, op->step_b);
+    const V one_a = kSplatA ? ReadSplat<F32>(a) : hn::Zero(d);
+    const V one_b = kSplatB ? ReadSplat<F32>(b) : hn::Zero(d);
+    a += at, b += at;
+    if (HWY_LIKELY(IsWhole(left)))
+      return Next(op, row, at, left,
+                  hn::IfThenElse(hn::MaskFromVec(acc), kSplatA ? one_a : Read<F32>(a, k),
+                                 kSplatB ? one_b : Read<F32>(b, k))...);
+    const V last_a = kSplatA ? one_a : ReadLast<F32>(a, left);
+    const V last_b = kSplatB ? one_b : ReadLast<F32>(b, left);
+    Next(op, row, at, left,
+         hn::IfThenElse(hn::MaskFromVec(acc), kSplatA ? one_a : ReadEnding<F32>(a, k, left, last_a),
+                        kSplatB ? one_b : ReadEnding<F32>(b, k, left, last_b))...);
   }
 
   template <class E>
@@ -358,22 +390,19 @@ void LinkChain(ChainOp* ops, size_t i) {
   ops[i].handler[Many::kWidth] = HandlerOf<Many>(ops, i);
 }
 
-HWY_INLINE void RunRow(const ChainOp* ops, int64_t n) {
+void RunChain(const ChainOp* ops, int64_t n, int64_t rows) {
   const int64_t lanes = hn::Lanes(D()), many = lanes * kMany, few = lanes * kFew;
-  int64_t at = 0;
-  for (; at + many <= n; at += many) Many::Start(ops, at, many);
-  for (; at + few <= n; at += few) Few::Start(ops, at, few);
-  for (; at < n; at += lanes) Partial::Start(ops, at, lanes < n - at ? lanes : n - at);
-}
-
-void RunChain(ChainOp* ops, int64_t n, int64_t rows) {
-  RunRow(ops, n);
-  for (int64_t row = 1; row < rows; ++row) {
-    for (ChainOp* op = ops; op->code != ChainCode::kEnd; ++op) {
-      op->a = static_cast<const std::byte*>(op->a) + op->step_a;
-      op->b = static_cast<const std::byte*>(op->b) + op->step_b;
-    }
-    RunRow(ops, n);
+  for (int64_t row = 0; row < rows; ++row) {
+    int64_t at = 0;
+    for (; at + many <= n; at += many) Many::Start(ops, row, at, many);
+    // One block for what is left: its jumps take longer than a few vectors too many.
+    const int64_t left = n - at;
+    if (left > few)
+      Many::Start(ops, row, at, left);
+    else if (left > lanes)
+      Few::Start(ops, row, at, left);
+    else if (left > 0)
+      Partial::Start(ops, row, at, left);
   }
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
   // gcc adds it at the end of functions that it sees use wide registers, which these jumps hide: pow, of libm and built
