@@ -123,52 +123,47 @@ using Lane = V;
 constexpr size_t kMany = 8;
 constexpr size_t kFew = 4;  // for the ends of rows
 
-template <class Each>
+template <class Each, bool kEnds>
 struct Handlers;
 
-// Of a block of vectors. Where a row ends within it the last vector may be partial and is padded then, so that a value
-// never depends on where in a tile it lies; those beyond it are zeros that no store takes.
-template <size_t... k>
-struct Handlers<std::index_sequence<k...>> {
+// Of a block of whole vectors; or, if kEnds, of what is left of a row, after which operands move on to the next row. The
+// last vector may be partial there and is padded then, so that a value never depends on where in a tile it lies; vectors
+// beyond it are zeros that no store takes. A block's jumps cost as much as a few vectors, and so did a loop over all ops
+// to move them on: with both, rows of 100 elements took 1.3 times as long.
+template <size_t... k, bool kEnds>
+struct Handlers<std::index_sequence<k...>, kEnds> {
   static constexpr D d{};
   static constexpr size_t kVectors = sizeof...(k);
-  static constexpr int kWidth =
-      (kVectors >= kFew) + (kVectors >= kMany);  // which of an op's handlers
+  static constexpr int kWidth = (kVectors == kMany) + !kEnds;  // which of an op's handlers
   // Elements of a row from `at` on, `left` of them.
-  using Fn = void (*)(const ChainOp* op, int64_t row, int64_t at, size_t left, Lane<k>... acc);
-  using FirstFn = void (*)(const ChainOp* op, int64_t row, int64_t at, size_t left);
+  using Fn = void (*)(ChainOp* op, int64_t at, size_t left, Lane<k>... acc);
+  using FirstFn = void (*)(ChainOp* op, int64_t at, size_t left);
 
-  static HWY_INLINE void Start(const ChainOp* op, int64_t row, int64_t at, size_t left) {
-    reinterpret_cast<FirstFn>(op->handler[kWidth])(op, row, at, left);
+  static HWY_INLINE void Start(ChainOp* op, int64_t at, size_t left) {
+    reinterpret_cast<FirstFn>(op->handler[kWidth])(op, at, left);
   }
-  static HWY_INLINE void Next(const ChainOp* op, int64_t row, int64_t at, size_t left,
-                              Lane<k>... acc) {
-    reinterpret_cast<Fn>(op[1].handler[kWidth])(op + 1, row, at, left, acc...);
+  static HWY_INLINE void Next(ChainOp* op, int64_t at, size_t left, Lane<k>... acc) {
+    reinterpret_cast<Fn>(op[1].handler[kWidth])(op + 1, at, left, acc...);
   }
-  static void End(const ChainOp*, int64_t, int64_t, size_t, Lane<k>...) {}
+  static void End(ChainOp*, int64_t, size_t, Lane<k>...) {}
 
-  // Asked by each op, so that whole blocks do not pay for those that end a row.
-  static HWY_INLINE bool IsWhole(size_t left) { return left == kVectors * hn::Lanes(d); }
-  // A multiplication in each op: to step the pointers of all ops after each row took a tenth of rows of 100 elements.
   template <class E>
-  static HWY_INLINE const typename E::Type* RowOf(const void* from, int64_t row, int64_t step) {
-    return reinterpret_cast<const typename E::Type*>(static_cast<const std::byte*>(from) +
-                                                     row * step);
+  static HWY_INLINE const typename E::Type* RowOf(const void*& operand, int64_t step) {
+    const auto* row = static_cast<const typename E::Type*>(operand);
+    if constexpr (kEnds) operand = static_cast<const std::byte*>(operand) + step;
+    return row;
   }
-  template <class E>
-  static HWY_INLINE V Read(const typename E::Type* p, size_t vector) {
-    return LoadF32(E{}, d, p + vector * hn::Lanes(d));
-  }
-  // Of a block that is not whole: its partial vector, and any of its vectors when this is known.
+  // The vector that may be partial, to be given to Read.
   template <class E>
   static HWY_INLINE V ReadLast(const typename E::Type* p, size_t left) {
+    if constexpr (!kEnds) return hn::Zero(d);
     const size_t lanes = hn::Lanes(d);
     return LoadPartial(E{}, d, p + left / lanes * lanes, left % lanes);
   }
   template <class E>
-  static HWY_INLINE V ReadEnding(const typename E::Type* p, size_t vector, size_t left, V last) {
-    const size_t whole = left / hn::Lanes(d);
-    if (vector < whole) return Read<E>(p, vector);
+  static HWY_INLINE V Read(const typename E::Type* p, size_t vector, size_t left, V last) {
+    const size_t lanes = hn::Lanes(d), whole = left / lanes;
+    if (!kEnds || vector < whole) return LoadF32(E{}, d, p + vector * lanes);
     return vector == whole ? last : hn::Zero(d);
   }
   template <class E>
@@ -177,9 +172,8 @@ struct Handlers<std::index_sequence<k...>> {
   }
   template <class E>
   static HWY_INLINE void Write(typename E::Type* p, size_t left, Lane<k>... acc) {
-    const size_t lanes = hn::Lanes(d);
-    if (HWY_LIKELY(IsWhole(left))) return WriteWhole<E>(p, acc...);
-    const size_t whole = left / lanes;
+    const size_t lanes = hn::Lanes(d), whole = left / lanes;
+    if constexpr (!kEnds) return WriteWhole<E>(p, acc...);
     V last = hn::Zero(d);
     static_cast<void>(
         ((k < whole ? (StoreF32(E{}, acc, d, p + k * lanes), true) : (last = acc, false)) && ...));
@@ -188,24 +182,23 @@ struct Handlers<std::index_sequence<k...>> {
 
   // A load that comes first is called without an accumulator, of which gcc would clear every vector.
   template <class E>
-  static void First(const ChainOp* op, int64_t row, int64_t at, size_t left) {
-    const auto* p = RowOf<E>(op->a, row, op->step_a) + at;
-    if (HWY_LIKELY(IsWhole(left))) return Next(op, row, at, left, Read<E>(p, k)...);
+  static void First(ChainOp* op, int64_t at, size_t left) {
+    const auto* p = RowOf<E>(op->a, op->step_a) + at;
     const V last = ReadLast<E>(p, left);
-    Next(op, row, at, left, ReadEnding<E>(p, k, left, last)...);
+    Next(op, at, left, Read<E>(p, k, left, last)...);
   }
   template <class E>
-  static void FirstSplat(const ChainOp* op, int64_t row, int64_t at, size_t left) {
-    const V s = ReadSplat<E>(RowOf<E>(op->a, row, op->step_a));
-    Next(op, row, at, left, (static_cast<void>(k), s)...);
+  static void FirstSplat(ChainOp* op, int64_t at, size_t left) {
+    const V s = ReadSplat<E>(RowOf<E>(op->a, op->step_a));
+    Next(op, at, left, (static_cast<void>(k), s)...);
   }
   template <class E>
-  static void Load(const ChainOp* op, int64_t row, int64_t at, size_t left, Lane<k>...) {
-    First<E>(op, row, at, left);
+  static void Load(ChainOp* op, int64_t at, size_t left, Lane<k>...) {
+    First<E>(op, at, left);
   }
   template <class E>
-  static void LoadSplat(const ChainOp* op, int64_t row, int64_t at, size_t left, Lane<k>...) {
-    FirstSplat<E>(op, row, at, left);
+  static void LoadSplat(ChainOp* op, int64_t at, size_t left, Lane<k>...) {
+    FirstSplat<E>(op, at, left);
   }
 #if HWY_TARGET == HWY_AVX2
   // One comparison for two vectors: unordered if either is NaN.
@@ -237,43 +230,35 @@ struct Handlers<std::index_sequence<k...>> {
   }
   // kLast: the end follows, and the accumulator need not be kept for it.
   template <class E, bool kLast>
-  static void Store(const ChainOp* op, int64_t row, int64_t at, size_t left, Lane<k>... acc) {
-    const auto* p = RowOf<E>(op->a, row, op->step_a) + at;
+  static void Store(ChainOp* op, int64_t at, size_t left, Lane<k>... acc) {
+    const auto* p = RowOf<E>(op->a, op->step_a) + at;
     Write<E>(const_cast<typename E::Type*>(p), left, acc...);
-    if constexpr (!kLast) Next(op, row, at, left, acc...);
+    if constexpr (!kLast) Next(op, at, left, acc...);
   }
   template <V (*kOp)(D, V)>
-  static void Unary(const ChainOp* op, int64_t row, int64_t at, size_t left, Lane<k>... acc) {
-    Next(op, row, at, left, kOp(d, acc)...);
+  static void Unary(ChainOp* op, int64_t at, size_t left, Lane<k>... acc) {
+    Next(op, at, left, kOp(d, acc)...);
   }
   template <V (*kOp)(D, V, V), class E>
-  static void WithMemory(const ChainOp* op, int64_t row, int64_t at, size_t left, Lane<k>... acc) {
-    const auto* p = RowOf<E>(op->a, row, op->step_a) + at;
-    if (HWY_LIKELY(IsWhole(left))) return Next(op, row, at, left, kOp(d, acc, Read<E>(p, k))...);
+  static void WithMemory(ChainOp* op, int64_t at, size_t left, Lane<k>... acc) {
+    const auto* p = RowOf<E>(op->a, op->step_a) + at;
     const V last = ReadLast<E>(p, left);
-    Next(op, row, at, left, kOp(d, acc, ReadEnding<E>(p, k, left, last))...);
+    Next(op, at, left, kOp(d, acc, Read<E>(p, k, left, last))...);
   }
   template <V (*kOp)(D, V, V), class E>
-  static void WithSplat(const ChainOp* op, int64_t row, int64_t at, size_t left, Lane<k>... acc) {
-    const V s = ReadSplat<E>(RowOf<E>(op->a, row, op->step_a));
-    Next(op, row, at, left, kOp(d, acc, s)...);
+  static void WithSplat(ChainOp* op, int64_t at, size_t left, Lane<k>... acc) {
+    const V s = ReadSplat<E>(RowOf<E>(op->a, op->step_a));
+    Next(op, at, left, kOp(d, acc, s)...);
   }
   template <bool kSplatA, bool kSplatB>
-  static void Select(const ChainOp* op, int64_t row, int64_t at, size_t left, Lane<k>... acc) {
-    const float* a = RowOf<F32>(op->a, row, op->step_a);
-    const float* b = RowOf<F32>(op->b, row, op->step_b);
-    const V one_a = kSplatA ? ReadSplat<F32>(a) : hn::Zero(d);
-    const V one_b = kSplatB ? ReadSplat<F32>(b) : hn::Zero(d);
-    a += at, b += at;
-    if (HWY_LIKELY(IsWhole(left)))
-      return Next(op, row, at, left,
-                  hn::IfThenElse(hn::MaskFromVec(acc), kSplatA ? one_a : Read<F32>(a, k),
-                                 kSplatB ? one_b : Read<F32>(b, k))...);
-    const V last_a = kSplatA ? one_a : ReadLast<F32>(a, left);
-    const V last_b = kSplatB ? one_b : ReadLast<F32>(b, left);
-    Next(op, row, at, left,
-         hn::IfThenElse(hn::MaskFromVec(acc), kSplatA ? one_a : ReadEnding<F32>(a, k, left, last_a),
-                        kSplatB ? one_b : ReadEnding<F32>(b, k, left, last_b))...);
+  static void Select(ChainOp* op, int64_t at, size_t left, Lane<k>... acc) {
+    const float* a = RowOf<F32>(op->a, op->step_a);
+    const float* b = RowOf<F32>(op->b, op->step_b);
+    const V last_a = kSplatA ? ReadSplat<F32>(a) : ReadLast<F32>(a + at, left);
+    const V last_b = kSplatB ? ReadSplat<F32>(b) : ReadLast<F32>(b + at, left);
+    Next(op, at, left,
+         hn::IfThenElse(hn::MaskFromVec(acc), kSplatA ? last_a : Read<F32>(a + at, k, left, last_a),
+                        kSplatB ? last_b : Read<F32>(b + at, k, left, last_b))...);
   }
 
   template <class E>
@@ -374,9 +359,9 @@ struct Handlers<std::index_sequence<k...>> {
   }
 };
 
-using Many = Handlers<std::make_index_sequence<kMany>>;
-using Few = Handlers<std::make_index_sequence<kFew>>;
-using Partial = Handlers<std::make_index_sequence<1>>;
+using Whole = Handlers<std::make_index_sequence<kMany>, false>;
+using ManyLeft = Handlers<std::make_index_sequence<kMany>, true>;
+using FewLeft = Handlers<std::make_index_sequence<kFew>, true>;
 
 template <class Each>
 ChainOp::Handler HandlerOf(const ChainOp* ops, size_t i) {
@@ -385,24 +370,21 @@ ChainOp::Handler HandlerOf(const ChainOp* ops, size_t i) {
 }
 
 void LinkChain(ChainOp* ops, size_t i) {
-  ops[i].handler[Partial::kWidth] = HandlerOf<Partial>(ops, i);
-  ops[i].handler[Few::kWidth] = HandlerOf<Few>(ops, i);
-  ops[i].handler[Many::kWidth] = HandlerOf<Many>(ops, i);
+  ops[i].handler[FewLeft::kWidth] = HandlerOf<FewLeft>(ops, i);
+  ops[i].handler[ManyLeft::kWidth] = HandlerOf<ManyLeft>(ops, i);
+  ops[i].handler[Whole::kWidth] = HandlerOf<Whole>(ops, i);
 }
 
-void RunChain(const ChainOp* ops, int64_t n, int64_t rows) {
+void RunChain(ChainOp* ops, int64_t n, int64_t rows) {
   const int64_t lanes = hn::Lanes(D()), many = lanes * kMany, few = lanes * kFew;
+  if (n == 0) return;
   for (int64_t row = 0; row < rows; ++row) {
     int64_t at = 0;
-    for (; at + many <= n; at += many) Many::Start(ops, row, at, many);
-    // One block for what is left: its jumps take longer than a few vectors too many.
-    const int64_t left = n - at;
-    if (left > few)
-      Many::Start(ops, row, at, left);
-    else if (left > lanes)
-      Few::Start(ops, row, at, left);
-    else if (left > 0)
-      Partial::Start(ops, row, at, left);
+    for (; at + many < n; at += many) Whole::Start(ops, at, many);
+    if (n - at > few)
+      ManyLeft::Start(ops, at, n - at);
+    else
+      FewLeft::Start(ops, at, n - at);
   }
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
   // gcc adds it at the end of functions that it sees use wide registers, which these jumps hide: pow, of libm and built

@@ -98,7 +98,7 @@ struct ChainOp {
   const void* a = nullptr;
   const void* b = nullptr;
   int64_t step_a = 0, step_b = 0;  // bytes from one row to the next
-  Handler handler[3] = {};         // what link found: for a vector, a few, many
+  Handler handler[3] = {};  // what link found: for few or many that end a row, for many within it
 };
 
 struct ChainRunner {
@@ -106,8 +106,9 @@ struct ChainRunner {
   // kMin or kMax if the number or its step does.
   void (*link)(ChainOp* ops, size_t i);
   // Over rows of n elements; the last op is kEnd. Within a block an op sees what earlier ops stored; a store may go to
-  // memory that this or an earlier op of the chain reads, if elements are no larger there.
-  void (*run)(const ChainOp* ops, int64_t n, int64_t rows);
+  // memory that this or an earlier op of the chain reads, if elements are no larger there. Pointers are left
+  // beyond the last row.
+  void (*run)(ChainOp* ops, int64_t n, int64_t rows);
 };
 ChainRunner FindChain(Isa isa);  // nulls where this build lacks the ISA
 
