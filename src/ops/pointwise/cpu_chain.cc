@@ -235,20 +235,25 @@ struct Handlers<std::index_sequence<k...>, kEnds> {
     Write<E>(const_cast<typename E::Type*>(p), left, acc...);
     if constexpr (!kLast) Next(op, at, left, acc...);
   }
+  // Vectors are computed one after another: as arguments of the next call, gcc computes all before it moves any, and runs
+  // out of registers (leaky relu took a tenth longer).
   template <V (*kOp)(D, V)>
   static void Unary(ChainOp* op, int64_t at, size_t left, Lane<k>... acc) {
-    Next(op, at, left, kOp(d, acc)...);
+    ((acc = kOp(d, acc)), ...);
+    Next(op, at, left, acc...);
   }
   template <V (*kOp)(D, V, V), class E>
   static void WithMemory(ChainOp* op, int64_t at, size_t left, Lane<k>... acc) {
     const auto* p = RowOf<E>(op->a, op->step_a) + at;
     const V last = ReadLast<E>(p, left);
-    Next(op, at, left, kOp(d, acc, Read<E>(p, k, left, last))...);
+    ((acc = kOp(d, acc, Read<E>(p, k, left, last))), ...);
+    Next(op, at, left, acc...);
   }
   template <V (*kOp)(D, V, V), class E>
   static void WithSplat(ChainOp* op, int64_t at, size_t left, Lane<k>... acc) {
     const V s = ReadSplat<E>(RowOf<E>(op->a, op->step_a));
-    Next(op, at, left, kOp(d, acc, s)...);
+    ((acc = kOp(d, acc, s)), ...);
+    Next(op, at, left, acc...);
   }
   template <bool kSplatA, bool kSplatB>
   static void Select(ChainOp* op, int64_t at, size_t left, Lane<k>... acc) {
@@ -256,9 +261,11 @@ struct Handlers<std::index_sequence<k...>, kEnds> {
     const float* b = RowOf<F32>(op->b, op->step_b);
     const V last_a = kSplatA ? ReadSplat<F32>(a) : ReadLast<F32>(a + at, left);
     const V last_b = kSplatB ? ReadSplat<F32>(b) : ReadLast<F32>(b + at, left);
-    Next(op, at, left,
-         hn::IfThenElse(hn::MaskFromVec(acc), kSplatA ? last_a : Read<F32>(a + at, k, left, last_a),
-                        kSplatB ? last_b : Read<F32>(b + at, k, left, last_b))...);
+    ((acc = hn::IfThenElse(hn::MaskFromVec(acc),
+                           kSplatA ? last_a : Read<F32>(a + at, k, left, last_a),
+                           kSplatB ? last_b : Read<F32>(b + at, k, left, last_b))),
+     ...);
+    Next(op, at, left, acc...);
   }
 
   template <class E>
