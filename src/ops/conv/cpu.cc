@@ -12,8 +12,6 @@ namespace {
 // A task of about this many multiply-adds is worth waking a thread for: some 20 us on one core.
 constexpr int64_t kTaskWork = 1 << 20;
 
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 struct ConvPrepared : Prepared {
   ops::Windows windows;
   int64_t groups = 1;
@@ -46,11 +44,11 @@ ConvCall CallOf(const KernelArgs& args) {
 
 void RunDepthwise(const ConvCall& call, ThreadPool& pool, float* scratch, int64_t worker_floats) {
   const int64_t planes = call.batch * call.rows;
-  const int64_t blocks = CeilDiv(call.out_height, DepthwiseRows(call));
+  const int64_t blocks = DivideUp(call.out_height, DepthwiseRows(call));
   const int64_t work = call.taps() * call.pixels() / blocks;
   const auto run = FindDepthwise();
   // Vectors are a part of the work only: the rows are laid out first.
-  pool.ParallelFor(planes * blocks, CeilDiv(kTaskWork / 16, std::max<int64_t>(1, work)),
+  pool.ParallelFor(planes * blocks, DivideUp(kTaskWork / 16, std::max<int64_t>(1, work)),
                    [&](int64_t begin, int64_t end, int worker) {
                      run(call, blocks, begin, end, scratch + worker * worker_floats);
                    });
@@ -64,15 +62,15 @@ void RunProduct(ConvCall call, ThreadPool& pool, float* scratch) {
   // Blocks of pixels: some rows, or a part of one, or several images.
   const int64_t width = call.out_width, height = call.out_height;
   const int64_t at_once = BlockImages(call.batch, call.pixels());
-  const int64_t image_blocks = CeilDiv(call.batch, at_once), images = image_blocks * call.groups;
-  const int64_t few = pool.size() == 1 ? 1 : CeilDiv(8 * pool.size(), images);  // for each thread
+  const int64_t image_blocks = DivideUp(call.batch, at_once), images = image_blocks * call.groups;
+  const int64_t few = pool.size() == 1 ? 1 : DivideUp(8 * pool.size(), images);  // for each thread
   const int64_t block_pixels =
       std::clamp(height * width / few, kPatchPixels, PatchPixels(call.depth()));
-  const int64_t across = width > block_pixels / 2 ? std::clamp(few, CeilDiv(width, kPatchPixels),
-                                                               CeilDiv(width, kPatchPixels / 3))
+  const int64_t across = width > block_pixels / 2 ? std::clamp(few, DivideUp(width, kPatchPixels),
+                                                               DivideUp(width, kPatchPixels / 3))
                                                   : 1;
   const int64_t block_rows = BlockRows(height, width, block_pixels);
-  const int64_t down = CeilDiv(height, block_rows);
+  const int64_t down = DivideUp(height, block_rows);
   const int64_t blocks = across * down;
   const auto column_at = [&](int64_t i) {  // whole vectors, but for the last
     return i == across ? width : width * i / across / kVectorPixels * kVectorPixels;
@@ -80,9 +78,9 @@ void RunProduct(ConvCall call, ThreadPool& pool, float* scratch) {
   // Rows of the weight in one task: as many as leave several tasks a thread, since the image is laid out anew
   // for each.
   const int64_t group_rows = call.group_rows();
-  const int64_t wanted = pool.size() == 1 ? 1 : CeilDiv(2 * pool.size(), images * blocks);
-  const int64_t rows = std::clamp<int64_t>(CeilDiv(group_rows, wanted), 64, kTaskRows) / 16 * 16;
-  const int64_t row_blocks = CeilDiv(group_rows, rows);
+  const int64_t wanted = pool.size() == 1 ? 1 : DivideUp(2 * pool.size(), images * blocks);
+  const int64_t rows = std::clamp<int64_t>(DivideUp(group_rows, wanted), 64, kTaskRows) / 16 * 16;
+  const int64_t row_blocks = DivideUp(group_rows, rows);
   const int64_t work = std::max<int64_t>(
       1, at_once * call.pixels() / blocks * std::min(rows, group_rows) * call.depth());
   const int64_t worker_floats =
@@ -90,7 +88,7 @@ void RunProduct(ConvCall call, ThreadPool& pool, float* scratch) {
                      call.depth(), group_rows)
           .total();
   const auto run = FindProduct();
-  pool.ParallelFor(images * row_blocks * blocks, CeilDiv(kTaskWork / 4, work),
+  pool.ParallelFor(images * row_blocks * blocks, DivideUp(kTaskWork / 4, work),
                    [&](int64_t begin, int64_t end, int worker) {
                      for (int64_t i = begin; i < end; ++i) {
                        const int64_t x = i % across, y = i / across % down;
@@ -116,7 +114,8 @@ void RunProduct(ConvCall call, ThreadPool& pool, float* scratch) {
 bool RunWinograd(const ConvCall& call, ThreadPool& pool, float* scratch, int64_t worker_floats) {
   const WinogradFns run = FindWinograd();
   const Winograd winograd(call.h, call.w);
-  const int64_t panels = CeilDiv(call.rows, 16), panel_points = winograd.PanelPoints(call.channels);
+  const int64_t panels = DivideUp(call.rows, 16),
+                panel_points = winograd.PanelPoints(call.channels);
   pool.ParallelFor(panels, 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t p = begin; p < end; ++p) run.weight(call, p, scratch + p * panel_points);
   });
@@ -124,11 +123,11 @@ bool RunWinograd(const ConvCall& call, ThreadPool& pool, float* scratch, int64_t
   const int64_t columns = Winograd::Tiles(call.w, call.out_width);
   const int64_t rows = winograd.TileRows(call.h, call.batch, call.out_height);
   const int64_t most = winograd.BlockTiles(call.channels);
-  const int64_t across = CeilDiv(columns, most), block_rows = std::max<int64_t>(1, most / columns);
-  const int64_t down = CeilDiv(rows, block_rows), blocks = across * down;
+  const int64_t across = DivideUp(columns, most), block_rows = std::max<int64_t>(1, most / columns);
+  const int64_t down = DivideUp(rows, block_rows), blocks = across * down;
   // As in RunProduct: points of the image are made anew for each part of the panels.
-  const int64_t wanted = pool.size() == 1 ? 1 : CeilDiv(2 * pool.size(), blocks);
-  const int64_t parts = std::clamp<int64_t>(wanted, 1, CeilDiv(panels, 4));
+  const int64_t wanted = pool.size() == 1 ? 1 : DivideUp(2 * pool.size(), blocks);
+  const int64_t parts = std::clamp<int64_t>(wanted, 1, DivideUp(panels, 4));
   std::atomic<bool> finite = true;
   pool.ParallelFor(blocks * parts, 1, [&](int64_t begin, int64_t end, int worker) {
     for (int64_t i = begin; i < end && finite.load(std::memory_order_relaxed); ++i) {
@@ -158,11 +157,10 @@ bool WinogradPays(const ConvCall& call) {
 
 bool IsDepthwise(int64_t group_channels) { return group_channels == 1; }
 
-int64_t RoundUp(int64_t floats) { return (floats + 15) / 16 * 16; }
-int64_t PanelFloats(int64_t rows, int64_t depth) { return CeilDiv(rows, 16) * 16 * depth; }
+int64_t PanelFloats(int64_t rows, int64_t depth) { return RoundUp16(rows) * depth; }
 int64_t DepthwiseScratch(const ConvCall& call) {
-  return RoundUp(2 * call.taps() +
-                 std::max(kDepthwiseFloats, call.h.span() * ImageLine(call.w, call.out_width)));
+  return RoundUp16(2 * call.taps() +
+                   std::max(kDepthwiseFloats, call.h.span() * ImageLine(call.w, call.out_width)));
 }
 
 // Blocks of tiles, or of pixels where these go the plain way.
@@ -185,7 +183,7 @@ Status Run(const KernelArgs& args) {
     call.panels = weight.as<const float>();
   } else {
     const auto pack = FindPackWeight();
-    args.pool.ParallelFor(CeilDiv(call.rows, 16), CeilDiv(16384, call.depth() * 16),
+    args.pool.ParallelFor(DivideUp(call.rows, 16), DivideUp(16384, call.depth() * 16),
                           [&](int64_t begin, int64_t end, int) {
                             for (int64_t p = begin; p < end; ++p)
                               pack(weight, p, scratch + p * 16 * call.depth());

@@ -37,10 +37,10 @@ struct PhaseImage {
     // The first pixel's first tap is `first` in the image: which of its phases, and how many of that lie before it.
     const auto phase = [](ops::Window& v, int64_t pixel, int64_t& extent, int64_t& out) {
       const int64_t d = v.dilation, first = pixel - v.before;
-      const int64_t before = first < 0 ? (d - 1 - first) / d : 0, begin = first + before * d;
+      const int64_t before = first < 0 ? DivideUp(-first, d) : 0, begin = first + before * d;
       v = {.size = v.size, .stride = v.stride, .before = before};
-      extent = extent > begin ? (extent - begin + d - 1) / d : 0;
-      out = out > pixel ? (out - pixel + d - 1) / d : 0;
+      extent = extent > begin ? DivideUp(extent - begin, d) : 0;
+      out = out > pixel ? DivideUp(out - pixel, d) : 0;
       return begin;
     };
     x += phase(call.h, row, call.height, call.out_height) * all.x_strides[2];

@@ -58,7 +58,7 @@ struct WindowParts {
 //   if (Winograd::Has(call.h, call.w, call.groups, call.channels, call.rows, call.dtype)) {
 //     const Winograd winograd(call.h, call.w);
 //     const int64_t columns = Winograd::Tiles(call.w, call.out_width);
-//     const int64_t rows = winograd.TileRows(call.batch, call.out_height);   // of all images
+//     const int64_t rows = winograd.TileRows(call.h, call.batch, call.out_height);
 struct Winograd {
   WinogradForm form;
   WindowParts down, across;

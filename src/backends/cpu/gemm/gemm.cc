@@ -291,8 +291,6 @@ LS_SIMD_TABLE(WidenLeft);
 // A task of about this many multiply-adds is worth waking a thread for: some 20 us on one core.
 constexpr int64_t kTaskWork = 1 << 20;
 
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 // Floats from one copied row of A to the next: an odd number of cache lines.
 template <typename Int>
 Int RowStep(Int k) {
@@ -342,8 +340,8 @@ void Gemm(const GemmCall& call, ThreadPool& pool, std::byte* scratch) {
   }
 
   const bool few_rows = in_place && call.m <= kFewRows;
-  const int64_t panels = CeilDiv(call.n, 16);
-  const int64_t row_blocks = few_rows ? 1 : CeilDiv(call.m, kBlockRows);
+  const int64_t panels = DivideUp(call.n, 16);
+  const int64_t row_blocks = few_rows ? 1 : DivideUp(call.m, kBlockRows);
   // Panels in one task: few rows, as many as make a task worth its start; blocked, as many as leave
   // several tasks a thread, since A is packed anew for each.
   int64_t group = kGroupPanels;
@@ -351,16 +349,16 @@ void Gemm(const GemmCall& call, ThreadPool& pool, std::byte* scratch) {
     group =
         std::clamp<int64_t>(kTaskWork / std::max<int64_t>(1, call.m * call.k * 16), 8, panels + 8);
   } else if (call.c_dtype == DType::kF32) {
-    const int64_t wanted = CeilDiv(4 * pool.size(), batch * row_blocks);
-    group = std::max(kGroupPanels, CeilDiv(panels, wanted));
+    const int64_t wanted = DivideUp(4 * pool.size(), batch * row_blocks);
+    group = std::max(kGroupPanels, DivideUp(panels, wanted));
   }
-  const int64_t groups = CeilDiv(panels, group);
+  const int64_t groups = DivideUp(panels, group);
   const int64_t tasks = batch * row_blocks * groups;
   const int64_t work =
       std::max<int64_t>(1, call.m * call.k * std::min(call.n, group * 16) / row_blocks);
   const auto run = few_rows ? LS_SIMD(FewRows) : LS_SIMD(Block);
   const int64_t element = static_cast<int64_t>(SizeOf(call.c_dtype));
-  pool.ParallelFor(tasks, CeilDiv(kTaskWork / 4, work),
+  pool.ParallelFor(tasks, DivideUp(kTaskWork / 4, work),
                    [&](int64_t begin, int64_t end, int worker) {
                      for (int64_t i = begin; i < end; ++i) {
                        const int64_t b = i / (row_blocks * groups);
