@@ -212,17 +212,24 @@ class TileWalk {
         group_(first / tiling.per_row % tiling.groups),
         place_(space, Begin(first / tiling.per_row / tiling.groups)) {}
   const Place& place() const { return place_; }
+  // Of this tile and `tiles` - 1 beside it in its row.
   // 0: rounded up to 64, the lengths of earlier tiles have covered the row.
-  int64_t size() const {
-    return std::clamp<int64_t>(tiling_.row - column_ * tiling_.length, 0, tiling_.length);
+  int64_t size(int64_t tiles) const {
+    return std::clamp<int64_t>(tiling_.row - column_ * tiling_.length, 0, tiles * tiling_.length);
+  }
+  // How many of the next `tiles` are taken as one. Tiles of rows are there to be split over threads; between two of them
+  // loads run dry, which made 4 MB of abs 4 % slower.
+  int64_t beside(int64_t tiles) const {
+    return tiling_.by_rows ? std::min(tiles, tiling_.per_row - column_) : 1;
   }
   int64_t rows() const {
     if (tiling_.rows == 1) return 1;
     return std::min(tiling_.rows, space_.dims[space_.rank - 2] - group_ * tiling_.rows);
   }
-  void Next() {
-    const int64_t n = size() * rows();
-    if (++column_ == tiling_.per_row) column_ = 0;
+  void Next(int64_t tiles) {
+    const int64_t n = size(tiles) * rows();
+    column_ += tiles;
+    if (column_ == tiling_.per_row) column_ = 0;
     if (column_ == 0 && ++group_ == tiling_.groups) group_ = 0;
     if (tiling_.within_rows && tiling_.rows == 1)
       place_.Advance(space_, n);
@@ -265,8 +272,9 @@ Status Run(const KernelArgs& args) {
     Runner runner(args, prepared, sources, space, stream,
                   workers + worker * pw::Execution::Bytes(program));
     TileWalk walk(tiling, space, begin);
-    for (int64_t t = begin; t < end; ++t, walk.Next()) {
-      const int64_t n = walk.size();
+    for (int64_t t = begin, tiles; t < end; t += tiles, walk.Next(tiles)) {
+      tiles = walk.beside(end - t);
+      const int64_t n = walk.size(tiles);
       if (n == 0) continue;
       const bool good =
           tiling.by_rows ? runner.Rows(walk.place(), walk.rows(), n) : runner.Tile(walk.place(), n);
