@@ -75,10 +75,11 @@ void RunProduct(ConvCall call, ThreadPool& pool, float* scratch) {
   const auto column_at = [&](int64_t i) {  // whole vectors, but for the last
     return i == across ? width : width * i / across / kVectorPixels * kVectorPixels;
   };
-  // Rows of the weight in one task: as many as leave several tasks a thread, since the image is laid out anew
-  // for each.
-  const int64_t group_rows = call.group_rows();
-  const int64_t wanted = pool.size() == 1 ? 1 : DivideUp(2 * pool.size(), images * blocks);
+  // Rows of the weight in one task: as many as leave the same to every thread, or several tasks to each, since the image
+  // is laid out anew for each.
+  const int64_t group_rows = call.group_rows(), placed = images * blocks;
+  int64_t wanted = 1;
+  while (placed * wanted % pool.size() != 0 && placed * wanted < 4 * pool.size()) ++wanted;
   const int64_t rows = std::clamp<int64_t>(DivideUp(group_rows, wanted), 64, kTaskRows) / 16 * 16;
   const int64_t row_blocks = DivideUp(group_rows, rows);
   const int64_t work = std::max<int64_t>(
