@@ -14,6 +14,8 @@ is an assertion: machines differ, and this one may be shared.
 is distributed like. "slower" and "faster" are said where that leaves no doubt. Of some hundred rows
 that are even, a few seem slower by chance, or since something else ran just then: those that do are
 measured once more at the end, with three times the turns, and that counts. --json keeps both.
+--itself: a second process of ours in torch's place. What differs then is the machine's doing: as
+many rows may seem slower or faster beside torch without being so.
 
 Each side is a process of its own (kernel_worker.py), stopped by a signal while the other has its
 turn: threads of torch's OpenMP spin for a while after their work, on the cores that the other side
@@ -139,7 +141,7 @@ def verdict(row):
 def show(row):
     print(
         f"{row['case']:42} {row['n']:5} {row['kb']:8.0f} {row['threads']:7} {row['us']:10.1f} "
-        f"{row['torch_us']:10.1f} {row['ratio']:6.2f} {row['ratio_of_minima']:9.2f} "
+        f"{row['torch_us']:12.1f} {row['ratio']:6.2f} {row['ratio_of_minima']:9.2f} "
         f"{row['low']:5.2f} {row['high']:5.2f} {verdict(row)}",
         flush=True,
     )
@@ -154,18 +156,20 @@ def main():
     parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument("--cpu-time", action="store_true")
+    parser.add_argument("--itself", action="store_true", help="ours beside ours: the noise")
     parser.add_argument("--artifacts", type=Path, help="where compiled models are kept")
     parser.add_argument("--json", help="write the rows to this file")
     args = parser.parse_args()
     options = ["--cpu-time"] if args.cpu_time else []
     if args.cpu_time:
         args.threads = [1]
+    peer = "liveshape" if args.itself else "torch"
     sides = {
-        t: tuple(Worker(side, t, options) for side in ("liveshape", "torch")) for t in args.threads
+        t: tuple(Worker(side, t, options) for side in ("liveshape", peer)) for t in args.threads
     }
     print(f"torch {torch.__version__}, {os.cpu_count()} cores, {args.pairs} turns each")
     print(
-        f"{'case':42} {'n':>5} {'KB in':>8} {'threads':>7} {'us':>10} {'torch us':>10} "
+        f"{'case':42} {'n':>5} {'KB in':>8} {'threads':>7} {'us':>10} {peer + ' us':>12} "
         f"{'ratio':>6} {'of minima':>9} {'between':>11}"
     )
     found = []
