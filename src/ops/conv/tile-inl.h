@@ -67,7 +67,8 @@ void Tile(const TileArgs& args) {
       HWY_UNROLL(3)
       for (int v = 0; v < kWide; ++v) {
         sum[r][v] = hn::Zero(d);
-        __builtin_prefetch(c[v] + r * ldc, 1, 3);  // far apart: no hardware sees them coming
+        // The next tile's, far apart: no hardware sees them coming.
+        __builtin_prefetch(c[v] + r * ldc + kWide * kPixelLanes, 1, 3);
       }
     }
     constexpr int64_t kOfPanel = 16 / kRows;
