@@ -107,9 +107,6 @@ def interval(ratios):
     return ratios[k - 1], ratios[n - k]
 
 
-MEASURED = ("us", "torch_us", "ratio", "ratio_of_minima", "low", "high")
-
-
 def measure(ours, theirs, index, n, live, pairs):
     request = {"prepare": [index, n], "live": str(live)}
     calls = [
@@ -178,9 +175,9 @@ def main():
         for index, (name, module, make, sizes) in enumerate(CASES):
             if args.only not in name or (args.common and index >= len(COMMON)):
                 continue
-            live = artifacts / str(index)
-            live.mkdir(parents=True, exist_ok=True)
-            live = compile_case(module.eval(), make(3), live)
+            kept = artifacts / str(index)
+            kept.mkdir(parents=True, exist_ok=True)
+            live = compile_case(module.eval(), make(3), kept)
             for threads, (ours, theirs) in sides.items():
                 for n in sizes:
                     kb = sum(t.numel() * t.element_size() for t in make(n)) / 1024
@@ -192,8 +189,9 @@ def main():
             print("measured once more:")
         for row in doubted:
             live = artifacts / str(row["index"]) / "model.live"
-            row["first"] = {key: row[key] for key in MEASURED}
-            row |= measure(*sides[row["threads"]], row["index"], row["n"], live, 3 * args.pairs)
+            again = measure(*sides[row["threads"]], row["index"], row["n"], live, 3 * args.pairs)
+            row["first"] = {key: row[key] for key in again}
+            row |= again
             show(row)
     for pair in sides.values():
         for worker in pair:

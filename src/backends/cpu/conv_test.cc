@@ -88,14 +88,18 @@ TEST(Conv, PlannedScratchIsEnough) {
           for (const int64_t height : {1, 2, 3, 5, 62, 144, 431, 432, 500}) {
             const int64_t depth = 3 * h.size * w.size;
             const int64_t planned = PlannedProductFloats(h, w, batch, height, width, depth, 20);
-            const auto needed = [&](int64_t rows, int64_t columns) {
-              return ProductScratch(h, w, BlockImages(batch, rows * columns),
-                                    BlockRows(rows, columns, PatchPixels(depth)),
-                                    BlockColumns(columns, PatchPixels(depth)), depth, 20)
-                  .total();
-            };
-            ASSERT_GE(planned, needed(height, width)) << height << " x " << width;
-            ASSERT_GE(planned, needed(1, height * width)) << height << " x " << width;
+            // Threads have blocks of kPatchPixels at least.
+            for (const int64_t pixels : {kPatchPixels, kPatchPixels * 3 / 2, PatchPixels(depth)}) {
+              const auto needed = [&](int64_t rows, int64_t columns) {
+                return ProductScratch(h, w, BlockImages(batch, rows * columns),
+                                      BlockRows(rows, columns, pixels),
+                                      BlockColumns(columns, pixels), depth, 20)
+                    .total();
+              };
+              if (pixels > PatchPixels(depth)) continue;
+              ASSERT_GE(planned, needed(height, width)) << height << " x " << width;
+              ASSERT_GE(planned, needed(1, height * width)) << height << " x " << width;
+            }
           }
 }
 
@@ -181,8 +185,8 @@ TEST(Conv, PlannedScratchIsEnoughForTiles) {
               if (h.stride != w.stride) continue;
               const Winograd winograd(h, w);
               const WinogradForm& form = winograd.form;
-              const int64_t columns = Winograd::Tiles(w, width);
-              const int64_t rows = winograd.TileRows(h, batch, height);
+              const int64_t columns = winograd.TileColumns(width);
+              const int64_t rows = winograd.TileRows(batch, height);
               const int64_t most = winograd.BlockTiles(channels);
               const int64_t block_rows = std::min(rows, std::max<int64_t>(1, most / columns));
               const int64_t block_columns = std::min(columns, most);

@@ -121,8 +121,8 @@ bool RunWinograd(const ConvCall& call, ThreadPool& pool, float* scratch, int64_t
     for (int64_t p = begin; p < end; ++p) run.weight(call, p, scratch + p * panel_points);
   });
   float* const workers = scratch + winograd.WeightFloats(call.rows, call.channels);
-  const int64_t columns = Winograd::Tiles(call.w, call.out_width);
-  const int64_t rows = winograd.TileRows(call.h, call.batch, call.out_height);
+  const int64_t columns = winograd.TileColumns(call.out_width);
+  const int64_t rows = winograd.TileRows(call.batch, call.out_height);
   const int64_t most = winograd.BlockTiles(call.channels);
   const int64_t across = DivideUp(columns, most), block_rows = std::max<int64_t>(1, most / columns);
   const int64_t down = DivideUp(rows, block_rows), blocks = across * down;
@@ -150,8 +150,8 @@ bool RunWinograd(const ConvCall& call, ThreadPool& pool, float* scratch, int64_t
 // The points of the weight have to be made, whatever the image: about 200 multiply-adds for each 3 x 3 of it.
 bool WinogradPays(const ConvCall& call) {
   const Winograd winograd(call.h, call.w);
-  const int64_t tiles = winograd.TileRows(call.h, call.batch, call.out_height) *
-                        Winograd::Tiles(call.w, call.out_width);
+  const int64_t tiles =
+      winograd.TileRows(call.batch, call.out_height) * winograd.TileColumns(call.out_width);
   return winograd.products() * tiles + 200 * winograd.parts() <
          call.taps() * call.batch * call.pixels();
 }
@@ -169,9 +169,9 @@ template <typename Int>
 Int WinogradWorkerFloats(const ops::Window& h, const ops::Window& w, Int batch, Int height,
                          Int width, int64_t channels, int64_t rows) {
   const Winograd winograd(h, w);
-  const Int tile_rows = winograd.TileRows(h, batch, height);
+  const Int tile_rows = winograd.TileRows(batch, height);
   return RoundUp16(
-      Larger(winograd.WorkerFloats(tile_rows * Winograd::Tiles(w, width), tile_rows, channels),
+      Larger(winograd.WorkerFloats(tile_rows * winograd.TileColumns(width), tile_rows, channels),
              PlannedProductFloats(h, w, batch, height, width, channels * h.size * w.size, rows)));
 }
 

@@ -55,9 +55,14 @@ Int ImageLine(const ops::Window& w, Int width) {
 // rows of one group.
 // What the pixels see is laid out in the worker's scratch, some channels at a time; the weight is streamed as
 // it lies in the file.
-inline int64_t PatchDepth(int64_t taps) {  // at most, in whole channels: a weight panel's is 8 KB
-  constexpr int64_t kAbout = 128;
-  return taps > kAbout ? kAbout : (kAbout + taps / 2) / taps * taps;
+inline constexpr int64_t kPatchDepth = 128;  // about: a weight panel's is 8 KB
+inline int64_t PatchDepth(int64_t taps) {    // at most, in whole channels
+  return taps > kPatchDepth ? kPatchDepth : (kPatchDepth + taps / 2) / taps * taps;
+}
+// How much more there is room for in a cache where the whole sum is shorter than that, up to kMostRoom.
+inline constexpr int64_t kMostRoom = 4;
+inline int64_t RoomOfShortSums(int64_t depth) {
+  return std::clamp<int64_t>(kPatchDepth / std::max<int64_t>(1, depth), 1, kMostRoom);
 }
 // As even as whole channels allow: a short last step would be mostly loading and storing of sums.
 inline int64_t PatchStep(int64_t depth, int64_t taps) {
@@ -68,9 +73,7 @@ inline int64_t PatchStep(int64_t depth, int64_t taps) {
 }
 inline constexpr int64_t kPatchPixels = 432;  // of a block, about: at most 220 KB of L2
 // Of a block of whole rows: more where the sum is short, since neighbours lay the rows between them out twice.
-inline int64_t PatchPixels(int64_t depth) {
-  return kPatchPixels * std::clamp<int64_t>(128 / std::max<int64_t>(1, depth), 1, 4);
-}
+inline int64_t PatchPixels(int64_t depth) { return kPatchPixels * RoomOfShortSums(depth); }
 inline constexpr int64_t kVectorPixels = 16;  // whole vectors on every ISA
 inline constexpr int64_t kTaskRows = 512;     // at most
 
@@ -110,9 +113,9 @@ struct ProductScratch {
 inline int64_t BlockColumns(int64_t width, int64_t pixels) {  // at most
   return width > pixels / 2 ? std::min(width, kPatchPixels + kVectorPixels) : width;
 }
+// In threes, as tiles have three vectors.
 inline int64_t BlockRows(int64_t height, int64_t width, int64_t pixels) {
-  const int64_t rows =
-      pixels / std::max<int64_t>(1, width);  // in threes, as tiles have three vectors
+  const int64_t rows = pixels / std::max<int64_t>(1, width);
   return std::max<int64_t>(1, std::min(height, rows < 3 ? rows : rows / 3 * 3));
 }
 

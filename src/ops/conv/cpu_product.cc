@@ -40,16 +40,12 @@ struct Sums {
   bool padded;  // a row has room for its last vector
 };
 
-// Panels that a tile takes one after another: where sums are short, the weight of several takes no more of L1 than that
-// of one does else.
-constexpr int64_t kPanels = 4;
-int64_t PanelsAtOnce(int64_t depth) { return std::clamp<int64_t>(128 / depth, 1, kPanels); }
-
-// Rows [begin, end) of the weight times the patches: of one panel, or of PanelsAtOnce from the first one's first row on.
+// Rows [begin, end) of the weight times the patches: of one panel, or, where sums are short and the weight of several takes
+// no more of L1 than that of one does else, of some from the first one's first row on. A tile takes them one after another.
 void PanelProduct(const ConvCall& call, const ConvTask& task, const PixelTiles& tiles,
                   int64_t begin, int64_t end, int64_t k0, int64_t depth, const Patches& patches,
                   const Source& source, const Sums& sums) {
-  HWY_ALIGN float bias[16 * kPanels];
+  HWY_ALIGN float bias[16 * kMostRoom];
   const bool add_bias = call.bias != nullptr && k0 + depth == call.depth();
   if (add_bias) {
     WithElement(call.dtype, [&](auto type) HWY_ATTR {
@@ -82,7 +78,7 @@ void PanelProduct(const ConvCall& call, const ConvTask& task, const PixelTiles& 
     }
     args.ldc = sums.ld;
     // What lies behind the last pixels of a row is another's.
-    HWY_ALIGN float edge[kTileVectors][16 * kPanels * kPixelLanes];
+    HWY_ALIGN float edge[kTileVectors][16 * kMostRoom * kPixelLanes];
     if (!whole) {
       args.ldc = kPixelLanes;
       for (int64_t v = 0; v < wide; ++v) {
@@ -166,7 +162,7 @@ void ProductTyped(const ConvCall& call, const ConvTask& task) {
                             : in_rows ? PatchesInRows(call, task, block, planes, k0, depth)
                                       : PatchesInStrips(call, task, block, planes, k0, depth);
     for (int64_t begin = task.row_begin, end; begin < task.row_end; begin = end) {
-      const int64_t panels = begin % 16 == 0 && !in_place ? PanelsAtOnce(depth) : 1;
+      const int64_t panels = begin % 16 == 0 && !in_place ? RoomOfShortSums(depth) : 1;
       end = std::min(begin / 16 * 16 + 16 * panels, task.row_end);
       Source source;
       if constexpr (std::is_same_v<T, float>) {

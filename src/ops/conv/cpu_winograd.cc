@@ -52,7 +52,7 @@ struct PhaseImage {
 // f(phase, first tile row in it, rows, tiles of the block before them): the images that a task sees.
 template <typename F>
 HWY_INLINE void ForEachImage(const ConvCall& call, const WinogradTask& task, F&& f) {
-  const int64_t image_rows = Winograd::Tiles(call.h, call.out_height);
+  const int64_t image_rows = Winograd(call.h, call.w).ImageRows(call.out_height);
   const int64_t columns = task.right - task.left, across = call.w.dilation;
   for (int64_t row = task.begin; row < task.end;) {
     const int64_t image = row / image_rows, top = row % image_rows;

@@ -57,18 +57,19 @@ struct WindowParts {
 //
 //   if (Winograd::Has(call.h, call.w, call.groups, call.channels, call.rows, call.dtype)) {
 //     const Winograd winograd(call.h, call.w);
-//     const int64_t columns = Winograd::Tiles(call.w, call.out_width);
-//     const int64_t rows = winograd.TileRows(call.h, call.batch, call.out_height);
+//     const int64_t columns = winograd.TileColumns(call.out_width);
+//     const int64_t rows = winograd.TileRows(call.batch, call.out_height);   // of all images
 struct Winograd {
   WinogradForm form;
   WindowParts down, across;
-  int64_t phases;  // images that an image is made of
+  int64_t rows_apart, columns_apart;  // taps: an image is made of that many times that many
 
   Winograd(const ops::Window& h, const ops::Window& w)
       : form(WinogradFormOf(w.stride)),
         down{h.size},
         across{w.size},
-        phases(h.dilation * w.dilation) {}
+        rows_apart(h.dilation),
+        columns_apart(w.dilation) {}
 
   // By shape and dtype alone: whether a convolution may ever go this way.
   static bool Has(const ops::Window& h, const ops::Window& w, int64_t groups, int64_t channels,
@@ -81,14 +82,19 @@ struct Winograd {
            rows >= 16 && dtype == DType::kF32;
   }
 
-  // Of what is counted along one dim; int64_t, or an Expr for the planner, here and below.
+  // Of the largest image that an image is made of; int64_t, or an Expr for the planner, here and below.
   template <typename Int>
-  static Int Tiles(const ops::Window& v, Int pixels) {  // of the largest phase
-    return DivideUp(DivideUp(pixels, v.dilation), 2);
+  Int TileColumns(Int width) const {
+    return DivideUp(DivideUp(width, columns_apart), 2);
   }
   template <typename Int>
-  Int TileRows(const ops::Window& h, Int batch, Int height) const {
-    return batch * Tiles(h, height) * phases;
+  Int ImageRows(Int height) const {
+    return DivideUp(DivideUp(height, rows_apart), 2);
+  }
+  // Of all of a batch.
+  template <typename Int>
+  Int TileRows(Int batch, Int height) const {
+    return batch * ImageRows(height) * (rows_apart * columns_apart);
   }
 
   int64_t parts() const { return down.count() * across.count(); }
@@ -135,7 +141,7 @@ struct Winograd {
   }
 };
 
-// Tile rows [begin, end), counted over all images and their phases, and the tiles [left, right) of each, times some
+// Tile rows [begin, end), counted over all images that images are made of, and the tiles [left, right) of each, times some
 // panels.
 struct WinogradTask {
   int64_t begin, end;
