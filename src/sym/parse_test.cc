@@ -173,5 +173,15 @@ TEST_F(ParseTest, X3_AnyTextIsAnExpressionOrAnError) {
   EXPECT_EQ(Infix("(S + s1 + 1)**1000").kind(), Kind::kPow);
 }
 
+TEST_F(ParseTest, LongProductsReadBackAsThemselves) {
+  for (const char* text :
+       {"(S + 1)**9*(S - s1)*(S - s1)", "(S + 1)**9*(S - s1)*(S + s1)", "(S + 1)**6*(S - s1)**2",
+        "((S + 1)**9*(S - s1) + 1)**2", "(S + 1)**9*(S + s1)*(S + s1)*(S**2 + 2*S*s1 + s1**2)"}) {
+    const Expr e = Infix(text);
+    EXPECT_EQ(Infix(ToString(e)), e) << text << " is " << ToString(e);
+  }
+  EXPECT_EQ(Infix("(S + 1)**9*(S - s1)*(S - s1)"), Infix("(S + 1)**9*(S - s1)**2"));
+}
+
 }  // namespace
 }  // namespace liveshape::sym

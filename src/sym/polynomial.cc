@@ -118,6 +118,7 @@ bool Flatten(Expr e, int64_t power, int64_t& coefficient, std::vector<Factor>& f
   return true;
 }
 
+// Joins factors of one base. False where a power overflows.
 bool MergeFactors(std::vector<Factor>& factors) {
   std::ranges::sort(factors,
                     [](const Factor& a, const Factor& b) { return Compare(a.base, b.base) < 0; });
@@ -144,6 +145,8 @@ Expr BuildMonomial(Table& table, std::span<const Factor> factors) {
   return args.size() == 1 ? args[0] : table.impl().Intern(Kind::kMul, args);
 }
 
+bool SettleFactors(Table& table, std::vector<Factor>& factors);
+
 // False where a power overflows.
 bool MultiplyMonomials(Table& table, Expr a, Expr b, Expr* out) {
   if (!a || !b) {
@@ -152,7 +155,7 @@ bool MultiplyMonomials(Table& table, Expr a, Expr b, Expr* out) {
   }
   std::vector<Factor> factors = FactorsOf(a), more = FactorsOf(b);
   factors.insert(factors.end(), more.begin(), more.end());
-  if (!MergeFactors(factors)) return false;
+  if (!SettleFactors(table, factors)) return false;
   *out = BuildMonomial(table, factors);
   return true;
 }
@@ -199,7 +202,29 @@ std::optional<std::vector<WideTerm>> Expand(Table& table, int64_t coefficient,
   return product;
 }
 
+// Merges factors and expands each small power of a sum, as it stands where it is a factor by
+// itself: a product too long to expand then is the same whether its factors came one by one or as
+// powers. False where a power overflows.
+bool SettleFactors(Table& table, std::vector<Factor>& factors) {
+  for (bool settled = false; !settled;) {
+    if (!MergeFactors(factors)) return false;
+    settled = true;
+    for (Factor& f : factors) {
+      if (f.power == 1) continue;
+      const uint64_t terms = ExpandedTerms({&f, 1});
+      if (terms == 0 || terms > kMaxTerms) continue;
+      if (const auto expanded = Expand(table, 1, {&f, 1})) {
+        f = {BuildSum(table, *expanded), 1};
+        settled = false;  // this sum may be a factor already
+      }
+    }
+  }
+  return true;
+}
+
+// Null where a power overflows.
 Expr BuildProduct(Table& table, int64_t coefficient, std::vector<Factor>& factors) {
+  if (!SettleFactors(table, factors)) return {};
   if (coefficient == 0) return table.Int(0);
   if (const uint64_t terms = ExpandedTerms(factors); terms > 0 && terms <= kMaxTerms) {
     if (auto expanded = Expand(table, coefficient, factors)) return BuildSum(table, *expanded);
@@ -294,8 +319,8 @@ Expr MakeProduct(Table& table, std::span<const Expr> args) {
   for (Expr arg : args) {
     if (!Flatten(arg, 1, coefficient, factors)) return KeepUnfolded(table, Kind::kMul, args);
   }
-  if (!MergeFactors(factors)) return KeepUnfolded(table, Kind::kMul, args);
-  return BuildProduct(table, coefficient, factors);
+  const Expr product = BuildProduct(table, coefficient, factors);
+  return product ? product : KeepUnfolded(table, Kind::kMul, args);
 }
 
 Expr MakePower(Table& table, Expr base, Expr exponent) {
@@ -307,10 +332,11 @@ Expr MakePower(Table& table, Expr base, Expr exponent) {
   if (exponent.is_int(0)) return table.Int(1);  // 0 ** 0 is 1 in Python too
   int64_t coefficient = 1;
   std::vector<Factor> factors;
-  if (!Flatten(base, exponent.value(), coefficient, factors) || !MergeFactors(factors)) {
-    return table.impl().Intern(Kind::kPow, args);
+  Expr power;
+  if (Flatten(base, exponent.value(), coefficient, factors)) {
+    power = BuildProduct(table, coefficient, factors);
   }
-  return BuildProduct(table, coefficient, factors);
+  return power ? power : table.impl().Intern(Kind::kPow, args);
 }
 
 }  // namespace liveshape::sym
