@@ -1,8 +1,9 @@
 // The CPU backend's machinery: a kernel a step, views filled from the params block. It knows no op by
 // name; which kernel serves which op is in table.cc.
+#include <algorithm>
 #include <chrono>
-#include <map>
 
+#include "backends/cpu/join.h"
 #include "backends/cpu/kernel.h"
 #include "backends/cpu/simd/isa.h"
 #include "liveshape/liveshape.h"
@@ -21,6 +22,8 @@ struct LoadedStep {
   const CpuKernel* kernel = nullptr;
   std::unique_ptr<cpu::Prepared> prepared;
   std::vector<View> inputs, outputs;
+  // The next step's kernel may take what this one writes part by part; whether it does is decided by live views.
+  bool may_join_next = false;
 };
 
 const CpuKernel* FindKernel(const ir::OpDef& op) {
@@ -78,6 +81,10 @@ class CpuBackend : public Backend {
         loaded.inputs.push_back(MakeView(graph, operand));
       for (const plan::Operand& operand : step.outputs)
         loaded.outputs.push_back(MakeView(graph, operand));
+      if (!steps_.empty())
+        steps_.back().may_join_next = steps_.back().kernel->tells_parts &&
+                                      loaded.kernel->takes_parts &&
+                                      Reads(step, plan.steps[steps_.size() - 1].outputs[0]);
       steps_.push_back(std::move(loaded));
     }
     return {};
@@ -89,23 +96,23 @@ class CpuBackend : public Backend {
       *failed = i;
       if (context.cancel && context.cancel->load(std::memory_order_relaxed))
         return Cancelled("cancelled before step {} of {}", i, plan_->steps.size());
-      const plan::Step& step = plan_->steps[i];
-      LoadedStep& loaded = steps_[i];
-      for (size_t k = 0; k < step.inputs.size(); ++k)
-        Point(context, step.inputs[k], loaded.inputs[k]);
-      for (size_t k = 0; k < step.outputs.size(); ++k)
-        Point(context, step.outputs[k], loaded.outputs[k]);
-      const KernelArgs args{
-          .inputs = loaded.inputs,
-          .outputs = loaded.outputs,
-          .params = context.block.subspan(step.params_at, step.param_count),
-          .scratch = step.scratch == plan::kNoStorage ? nullptr : context.bases[step.scratch],
-          .pool = pool_,
-          .prepared = loaded.prepared.get(),
-          .in_place = step.in_place,
-      };
+      KernelArgs args = ArgsOf(context, i);
       const auto start = context.times ? Clock::now() : Clock::time_point();
-      LS_RETURN_IF_ERROR(loaded.kernel->run(args));
+      // Where steps are timed, each runs by itself.
+      if (!context.times && i + 1 < end && steps_[i].may_join_next) {
+        KernelArgs next = ArgsOf(context, i + 1);
+        if (cpu::CanJoin(args, next, ScratchOf(context, i + 1))) {
+          const plan::Storage& between = plan_->storages[plan_->steps[i].outputs[0].storage];
+          args.passing =
+              between.first_step == i && between.last_step == i + 1 && cpu::CanPass(args, next);
+          const cpu::EarlierStep earlier{*steps_[i].kernel, args};
+          next.earlier = &earlier;
+          *failed = ++i;
+          LS_RETURN_IF_ERROR(steps_[i].kernel->run(next));
+          continue;
+        }
+      }
+      LS_RETURN_IF_ERROR(steps_[i].kernel->run(args));
       if (context.times) {
         context.times->us[i] +=
             std::chrono::duration<double, std::micro>(Clock::now() - start).count();
@@ -128,6 +135,36 @@ class CpuBackend : public Backend {
       }
     }
     return view;
+  }
+
+  static bool Reads(const plan::Step& step, const plan::Operand& written) {
+    return std::ranges::any_of(
+        step.inputs, [&](const plan::Operand& input) { return input.storage == written.storage; });
+  }
+
+  KernelArgs ArgsOf(const RunContext& context, size_t i) {
+    const plan::Step& step = plan_->steps[i];
+    LoadedStep& loaded = steps_[i];
+    for (size_t k = 0; k < step.inputs.size(); ++k)
+      Point(context, step.inputs[k], loaded.inputs[k]);
+    for (size_t k = 0; k < step.outputs.size(); ++k)
+      Point(context, step.outputs[k], loaded.outputs[k]);
+    return {
+        .inputs = loaded.inputs,
+        .outputs = loaded.outputs,
+        .params = context.block.subspan(step.params_at, step.param_count),
+        .scratch = ScratchOf(context, i).data(),
+        .pool = pool_,
+        .prepared = loaded.prepared.get(),
+        .in_place = step.in_place,
+    };
+  }
+
+  std::span<std::byte> ScratchOf(const RunContext& context, size_t i) const {
+    const plan::StorageId scratch = plan_->steps[i].scratch;
+    if (scratch == plan::kNoStorage) return {};
+    return {context.bases[scratch],
+            static_cast<size_t>(context.block[plan_->storages[scratch].bytes_at])};
   }
 
   static void Point(const RunContext& context, const plan::Operand& operand, View& view) {

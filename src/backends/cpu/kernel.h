@@ -48,6 +48,39 @@ struct View {
 // What a kernel worked out once, at load, from its node (attributes, compiled programs). Immutable.
 struct Prepared { virtual ~Prepared() = default; };
 
+// Elements [begin, end) of a dense output, in the hands of one thread.
+struct Part {
+  int64_t begin, end;
+  int worker;
+  const std::byte* elements = nullptr;  // of what another kernel has written: where they lie
+};
+
+// A view of a callable, which outlives it:
+//
+//   const auto part = [&](const Part& part) { ... };
+//   const PartFn written(part);
+class PartFn {
+ public:
+  template <typename F>
+  explicit PartFn(const F& f)
+      : object_(&f), call_([](const void* object, const Part& part) {
+          (*static_cast<const F*>(object))(part);
+        }) {}
+  void operator()(const Part& part) const { call_(object_, part); }
+
+ private:
+  const void* object_;
+  void (*call_)(const void* object, const Part& part);
+};
+
+// A step that has not run yet, to a kernel that runs it together with its own.
+struct CpuKernel;
+struct KernelArgs;
+struct EarlierStep {
+  const CpuKernel& kernel;
+  const KernelArgs& args;
+};
+
 struct KernelArgs {
   std::span<const View> inputs;
   std::span<const View> outputs;
@@ -58,9 +91,17 @@ struct KernelArgs {
   ThreadPool& pool;
   const Prepared* prepared;
   bool in_place;  // output 0 shares the storage of the op's in_place_input
+  // Of two steps that run together: what the first is to call (CpuKernel::tells_parts), whether nobody else reads its
+  // output, so that parts may lie anywhere in there, and what the second has to run (takes_parts).
+  const PartFn* written = nullptr;
+  bool passing = false;
+  const EarlierStep* earlier = nullptr;
 
   const View& in(size_t i) const { return inputs[i]; }
   const View& out(size_t i) const { return outputs[i]; }
+  // Calls f(Part) for parts that cover `count` elements: as the earlier step writes them, or else in claims of `grain`.
+  template <typename F>
+  Status ForParts(int64_t count, int64_t grain, const F& f) const;
 };
 
 // What the planner must give an input; kStrided is best, since it never costs a copy.
@@ -77,7 +118,26 @@ struct CpuKernel {
   sym::Expr (*scratch)(const ir::Graph& graph, const ir::Node& node, int threads) = nullptr;
   // For input i; default kStrided. Outputs are always dense.
   Need (*need)(const ir::Node& node, size_t input) = nullptr;
+  // Calls args.written, if it is set, for each part of its only output as soon as that is complete, while it is in cache,
+  // and then reads no input at the same positions any more. Has no scratch.
+  bool tells_parts = false;
+  // Runs through args.ForParts, and of inputs with as many elements as the output reads those at the part's positions
+  // alone.
+  bool takes_parts = false;
 };
+
+template <typename F>
+Status KernelArgs::ForParts(int64_t count, int64_t grain, const F& f) const {
+  if (earlier == nullptr) {
+    pool.ParallelFor(count, grain,
+                     [&](int64_t begin, int64_t end, int worker) { f(Part{begin, end, worker}); });
+    return {};
+  }
+  const PartFn written(f);
+  KernelArgs first = earlier->args;
+  first.written = &written;
+  return earlier->kernel.run(first);
+}
 
 // backends/cpu/table.cc
 std::span<const CpuKernel* const> AllKernels();

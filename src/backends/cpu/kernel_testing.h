@@ -126,9 +126,10 @@ class Tensor {
   std::vector<std::byte> bytes_;
 };
 
-// Runs a kernel as the backend does: prepared once, scratch of the declared size, poisoned.
-inline Status RunKernel(const CpuKernel& kernel, ir::Attrs attrs, std::vector<Tensor*> inputs,
-                        Tensor& out, ThreadPool& pool, std::vector<int64_t> params = {}) {
+// run(args), prepared as the backend does: scratch is of the declared size, and poisoned.
+inline Status WithArgs(const CpuKernel& kernel, ir::Attrs attrs, std::vector<Tensor*> inputs,
+                       Tensor& out, ThreadPool& pool, std::vector<int64_t> params,
+                       const std::function<Status(const KernelArgs&)>& run) {
   ir::Graph graph;
   ir::Node node;
   auto type = [&](const Tensor& t) {
@@ -155,16 +156,22 @@ inline Status RunKernel(const CpuKernel& kernel, ir::Attrs attrs, std::vector<Te
   const auto base = reinterpret_cast<uintptr_t>(scratch.data());
   std::byte* aligned = scratch.data() + (64 - base % 64) % 64;
   const View result = out.view();
-  Status status = kernel.run({.inputs = views,
-                              .outputs = {&result, 1},
-                              .params = params,
-                              .scratch = aligned,
-                              .pool = pool,
-                              .prepared = prepared.get(),
-                              .in_place = false});
+  Status status = run({.inputs = views,
+                       .outputs = {&result, 1},
+                       .params = params,
+                       .scratch = aligned,
+                       .pool = pool,
+                       .prepared = prepared.get(),
+                       .in_place = false});
   for (std::byte* p = aligned + bytes; p < scratch.data() + scratch.size(); ++p)
     EXPECT_EQ(*p, std::byte{0xff}) << "written beyond the declared scratch";
   return status;
+}
+
+inline Status RunKernel(const CpuKernel& kernel, ir::Attrs attrs, std::vector<Tensor*> inputs,
+                        Tensor& out, ThreadPool& pool, std::vector<int64_t> params = {}) {
+  return WithArgs(kernel, std::move(attrs), std::move(inputs), out, pool, std::move(params),
+                  kernel.run);
 }
 
 inline ThreadPool& PoolOf(int threads) {

@@ -4,6 +4,7 @@
 //   for (int64_t r = begin; r < end; ++r, rows.Next()) f(x + rows.offset(0), c + rows.offset(1), out + r * n);
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -58,7 +59,7 @@ inline int64_t RowGrain(int64_t row_length) {
 //
 //   ForEachRow(args, {&x, &cos, &sin}, [&](const std::array<const std::byte*, 3>& in, std::byte* out) { ... });
 //
-// Inputs have x's dims and, as x, a dense last dim (NeedInnerDense); the output is dense.
+// Inputs have x's dims and, as x, a dense last dim (NeedInnerDense); the output is dense. Tells parts (CpuKernel).
 template <size_t N, class F>
 void ForEachRow(const KernelArgs& args, const std::array<const View*, N>& inputs, F&& row) {
   const View &x = *inputs[0], &y = args.out(0);
@@ -67,12 +68,20 @@ void ForEachRow(const KernelArgs& args, const std::array<const View*, N>& inputs
   const int64_t n = x.dims[outer], size = static_cast<int64_t>(SizeOf(x.dtype));
   std::array<const int64_t*, N> strides;
   for (size_t k = 0; k < N; ++k) strides[k] = inputs[k]->strides;
-  args.pool.ParallelFor(y.numel() / n, RowGrain(n), [&](int64_t begin, int64_t end, int) {
+  const int64_t rows = y.numel() / n, grain = RowGrain(n);
+  // What nobody else reads is written to the same few lines again and again.
+  const bool passing = args.passing && grain * args.pool.size() <= rows;
+  args.pool.ParallelFor(rows, grain, [&](int64_t begin, int64_t end, int worker) {
     RowWalker<N> walk(x.dims, outer, strides, begin);
     std::array<const std::byte*, N> at;
-    for (int64_t r = begin; r < end; ++r, walk.Next()) {
-      for (size_t k = 0; k < N; ++k) at[k] = inputs[k]->data + walk.offset(k) * size;
-      row(at, y.data + r * n * size);
+    for (int64_t r = begin, first = begin; r < end; first = r) {
+      std::byte* const part = y.data + (passing ? worker * grain : first) * n * size;
+      for (std::byte* out = part; r < std::min(end, first + grain); ++r, walk.Next()) {
+        for (size_t k = 0; k < N; ++k) at[k] = inputs[k]->data + walk.offset(k) * size;
+        row(at, out);
+        out += n * size;
+      }
+      if (args.written) (*args.written)({first * n, r * n, worker, part});
     }
   });
 }

@@ -125,8 +125,11 @@ Status Run(const KernelArgs& args) {
 
 }  // namespace
 
-extern const CpuKernel kLayerNormKernel = {
-    .op = &ops::kLayerNorm, .run = Run, .prepare = PrepareNorm, .need = NeedInnerDense};
+extern const CpuKernel kLayerNormKernel = {.op = &ops::kLayerNorm,
+                                           .run = Run,
+                                           .prepare = PrepareNorm,
+                                           .need = NeedInnerDense,
+                                           .tells_parts = true};
 
 }  // namespace liveshape::cpu
 #endif

@@ -1,6 +1,6 @@
 // The fused pointwise engine: a program runs tile by tile, all of its steps on one tile before the next,
-// so a chain reads its inputs and writes its output once. Which tile an element falls into depends on the
-// dims only, never on the threads.
+// so a chain reads its inputs and writes its output once. An element's value does not depend on the tile that it falls
+// into.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -35,11 +35,58 @@ struct PointwisePrepared : Prepared {
   size_t first_scalar = 0;  // where the program's scalars begin in KernelArgs::params
 };
 
-// One worker's run over some tiles.
+// Loads wait while a tile is streamed out: short turns.
+constexpr int64_t kStreamTile = kTile / 2;
+// Dearer programs wait for their arithmetic, not for memory: the turns of stores would come on top.
+constexpr int kStreamWeight = 8;
+// Shorter rows are cheaper to copy one after another than to end with partial vectors each.
+constexpr int64_t kShortRow = 16;
+
+// How a space is taken: several rows at once where the program can and no input needs a copy; else within rows where rows
+// are long, so that strides and broadcasts need no copy; else straight through the rows.
+struct Tiling {
+  bool by_rows, within_rows;
+  int64_t length;  // elements of a tile, at most
+  int64_t claim;   // of a thread at a time
+
+  Tiling(const Program& program, std::span<const Source> sources, const Space& space,
+         bool streamed) {
+    const bool transposed = std::any_of(sources.begin(), sources.end(), [&](const Source& source) {
+      return source.transposed(space);
+    });
+    by_rows = !streamed && TakesRows(program, sources, space);
+    int64_t most = by_rows ? kLongTile : streamed && !transposed ? kStreamTile : kTile;
+    within_rows = by_rows || space.inner() >= most / 2;
+    const int64_t row = within_rows ? space.inner() : space.numel, strip = kStrip * space.inner();
+    const bool strips = transposed && !within_rows && strip <= most;
+    if (strips) most = most / strip * strip;
+    const int64_t per_row = (row + most - 1) / most;
+    length = strips ? most : std::min(most, ((row + per_row - 1) / per_row + 63) / 64 * 64);
+    // About 10 us of work: an addition in cache takes some 0.1 ns an element.
+    const int64_t work = std::max(64 * kTile / program.weight, most);
+    claim = within_rows && row <= work ? work / row * row
+                                       : std::max<int64_t>(1, work / length) * length;
+  }
+
+ private:
+  static bool TakesRows(const Program& program, std::span<const Source> sources,
+                        const Space& space) {
+    if (!program.takes_rows) return false;
+    if (space.rank > 1 && space.inner() < kShortRow) return false;
+    for (const Step& step : program.steps) {
+      if (step.kind != Step::Kind::kLoad || sources[step.imm].flat) continue;
+      const int64_t stride = sources[step.imm].strides[space.rank - 1];
+      if (stride != 1 && (stride != 0 || step.whole)) return false;
+    }
+    return true;
+  }
+};
+
+// One worker's run over some elements.
 class Runner {
  public:
   Runner(const KernelArgs& args, const PointwisePrepared& prepared, const Source* sources,
-         const Space& space, StreamFn stream, std::byte* memory)
+         const Space& space, StreamFn stream, std::byte* memory, const Part& part)
       : args_(args),
         program_(prepared.program),
         sources_(sources),
@@ -48,6 +95,12 @@ class Runner {
         out_(args.out(0).data),
         size_(static_cast<int64_t>(SizeOf(program_.dtype))),
         execution_(prepared.program, memory) {
+    if (args.earlier) {
+      const View& between = args.earlier->args.out(0);
+      passed_ = between.data;
+      passed_by_ =
+          part.elements - (between.data + part.begin * static_cast<int64_t>(SizeOf(between.dtype)));
+    }
     for (const Step& step : program_.steps) {
       if (step.kind == Step::Kind::kConst)
         execution_.SetNumber(step, IsFloat(step.dtype), step.imm);
@@ -57,6 +110,33 @@ class Runner {
     }
   }
 
+  // Elements [begin, end) of the output.
+  bool Range(const Tiling& tiling, int64_t begin, int64_t end) {
+    const int64_t inner = space_.inner();
+    bool good = true;
+    for (Place place(space_, begin); place.begin < end;) {
+      const int64_t left = end - place.begin;
+      const int64_t to_row_end = space_.rank == 0 ? 1 : inner - place.at[space_.rank - 1];
+      if (!tiling.by_rows) {
+        const int64_t n = std::min({left, tiling.length, tiling.within_rows ? to_row_end : left});
+        good &= Tile(place, n);
+        tiling.within_rows ? place.Advance(space_, n) : place.Seek(space_, place.begin + n);
+      } else if (to_row_end < inner || left < inner || inner > program_.longest_row) {
+        const int64_t n = std::min(left, to_row_end);
+        good &= PartsOfRow(place, n);
+        place.Advance(space_, n);
+      } else {
+        const int64_t below =
+            space_.rank < 2 ? 1 : space_.dims[space_.rank - 2] - place.at[space_.rank - 2];
+        const int64_t rows = std::min(left / inner, below);
+        good &= RowsOf(place, {inner, rows, inner * size_}, space_.rank - 2);
+        place.Seek(space_, place.begin + rows * inner);
+      }
+    }
+    return good;
+  }
+
+ private:
   bool Tile(const Place& place, int64_t n) {
     std::byte* const target = out_ + place.begin * size_;
     for (const Step& step : program_.steps) {
@@ -74,28 +154,25 @@ class Runner {
     return true;
   }
 
-  // n elements of each of `rows` rows. Only of programs and inputs that Tiling finds fit for it.
-  bool Rows(const Place& place, int64_t rows, int64_t n) {
-    const int64_t most = program_.longest_row;
-    if (n <= most) return RowsOf(place, {n, rows, space_.inner() * size_}, space_.rank - 2);
-    // Parts of a long row are rows one after another.
-    const int64_t parts = n / most;
-    bool good = RowsOf(place, {most, parts, most * size_}, space_.rank - 1);
+  // n elements of one row. Parts of a long row are rows one after another.
+  bool PartsOfRow(const Place& place, int64_t n) {
+    const int64_t most = program_.longest_row, parts = n / most;
+    bool good = true;
+    if (parts > 0) good = RowsOf(place, {most, parts, most * size_}, space_.rank - 1);
     if (n == parts * most) return good;
     Place rest = place;
     rest.Advance(space_, parts * most);
     return RowsOf(rest, {n - parts * most}, space_.rank - 1) && good;
   }
 
- private:
-  // Along dim d.
+  // Rows one below another along dim d; only where tiling.by_rows.
   bool RowsOf(const Place& place, const pw::Execution::Rows& rows, int d) {
     bool good = true;
     for (const Step& step : program_.steps) {
       if (step.computes()) good = execution_.Run(step, rows, out_ + place.begin * size_);
       if (step.kind != Step::Kind::kLoad) continue;
       const Source& source = sources_[step.imm];
-      const Gathered found = Gather(source, space_, place, rows.n, !step.whole, nullptr);
+      const Gathered found = Find(source, place, rows.n, !step.whole, nullptr);
       const int64_t indices = d == space_.rank - 1 ? rows.n : 1;
       const int64_t row_step = d < 0 ? 0 : source.strides[d] * indices * source.size;
       if (found.splat)
@@ -106,9 +183,16 @@ class Runner {
     return good;
   }
 
+  Gathered Find(const Source& source, const Place& place, int64_t n, bool may_splat,
+                std::byte* to) const {
+    Gathered found = Gather(source, space_, place, n, may_splat, to);
+    if (source.data == passed_) found.data += passed_by_;
+    return found;
+  }
+
   void Load(const Step& step, const Place& place, int64_t n) {
     const Source& source = sources_[step.imm];
-    const Gathered found = Gather(source, space_, place, n, !step.whole, execution_.Register(step));
+    const Gathered found = Find(source, place, n, !step.whole, execution_.Register(step));
     if (found.splat)
       execution_.SetSplat(step, found.data);
     else
@@ -145,111 +229,9 @@ class Runner {
   std::byte* const out_;
   const int64_t size_;  // of an element of the output
   pw::Execution execution_;
-};
-
-// Loads wait while a tile is streamed out: short turns.
-constexpr int64_t kStreamTile = kTile / 2;
-// Dearer programs wait for their arithmetic, not for memory: the turns of stores would come on top.
-constexpr int kStreamWeight = 8;
-// Shorter rows are cheaper to copy one after another than to end with partial vectors each.
-constexpr int64_t kShortRow = 16;
-
-// Tiles of a space. Several rows at once where the program can and no input needs a copy; else within rows where rows are
-// long, so that strides and broadcasts need no copy; else straight through the rows.
-struct Tiling {
-  bool by_rows, within_rows;
-  int64_t row;              // elements that tiles do not cross
-  int64_t per_row, length;  // tiles of a row, elements of each
-  int64_t rows = 1;         // of a tile
-  int64_t groups = 1;       // tiles one below another, of the rows of the innermost but one dim
-  int64_t count;
-
-  Tiling(const Program& program, std::span<const Source> sources, const Space& space,
-         bool streamed) {
-    const bool transposed = std::any_of(sources.begin(), sources.end(), [&](const Source& source) {
-      return source.transposed(space);
-    });
-    by_rows = !streamed && TakesRows(program, sources, space);
-    int64_t most = by_rows ? kLongTile : streamed && !transposed ? kStreamTile : kTile;
-    within_rows = by_rows || space.inner() >= most / 2;
-    row = within_rows ? space.inner() : space.numel;
-    const int64_t strip = kStrip * space.inner();
-    const bool strips = transposed && !within_rows && strip <= most;
-    if (strips) most = most / strip * strip;
-    per_row = (row + most - 1) / most;
-    length = strips ? most : std::min(most, ((row + per_row - 1) / per_row + 63) / 64 * 64);
-    count = space.numel / row * per_row;
-    if (!by_rows || space.rank < 2 || row > program.longest_row) return;
-    const int64_t below = space.dims[space.rank - 2];
-    rows = std::clamp<int64_t>(kLongTile / row, 1, below);
-    groups = (below + rows - 1) / rows;
-    count = space.numel / (row * below) * groups;
-  }
-
-  int64_t elements() const { return rows * length; }
-
- private:
-  static bool TakesRows(const Program& program, std::span<const Source> sources,
-                        const Space& space) {
-    if (!program.takes_rows) return false;
-    if (space.rank > 1 && space.inner() < kShortRow) return false;
-    for (const Step& step : program.steps) {
-      if (step.kind != Step::Kind::kLoad || sources[step.imm].flat) continue;
-      const int64_t stride = sources[step.imm].strides[space.rank - 1];
-      if (stride != 1 && (stride != 0 || step.whole)) return false;
-    }
-    return true;
-  }
-};
-
-// Tiles [first, last), one after another.
-class TileWalk {
- public:
-  TileWalk(const Tiling& tiling, const Space& space, int64_t first)
-      : tiling_(tiling),
-        space_(space),
-        column_(first % tiling.per_row),
-        group_(first / tiling.per_row % tiling.groups),
-        place_(space, Begin(first / tiling.per_row / tiling.groups)) {}
-  const Place& place() const { return place_; }
-  // How many of the next `tiles`, side by side or one below another, are taken as one. Tiles of rows are there to be split
-  // over threads; between two of them loads run dry, which made 4 MB of abs 4 % slower.
-  int64_t Joined(int64_t tiles) const {
-    if (!tiling_.by_rows) return 1;
-    return std::min(tiles, in_columns() ? tiling_.per_row - column_ : tiling_.groups - group_);
-  }
-  // Elements of a row and rows of that many tiles.
-  // 0: rounded up to 64, the lengths of earlier tiles have covered the row.
-  int64_t size(int64_t tiles) const {
-    return std::clamp<int64_t>(tiling_.row - column_ * tiling_.length, 0, tiles * tiling_.length);
-  }
-  int64_t rows(int64_t tiles) const {
-    if (tiling_.groups == 1) return tiling_.rows;
-    return std::min(tiles * tiling_.rows, space_.dims[space_.rank - 2] - group_ * tiling_.rows);
-  }
-  void Next(int64_t tiles) {
-    const int64_t down = rows(tiles), n = size(tiles) * down;
-    int64_t& at = in_columns() ? column_ : group_;
-    at += tiles;
-    if (at == (in_columns() ? tiling_.per_row : tiling_.groups)) at = 0;
-    if (tiling_.within_rows && down == 1)
-      place_.Advance(space_, n);
-    else
-      place_.Seek(space_, place_.begin + n);
-  }
-
- private:
-  bool in_columns() const { return tiling_.per_row > 1; }  // then there is one group
-  int64_t Begin(int64_t outer) const {
-    const int64_t below = tiling_.groups == 1 ? tiling_.rows : space_.dims[space_.rank - 2];
-    return (outer * below + group_ * tiling_.rows) * tiling_.row +
-           std::min(tiling_.row, column_ * tiling_.length);
-  }
-
-  const Tiling& tiling_;
-  const Space& space_;
-  int64_t column_, group_;
-  Place place_;
+  // What an earlier step passes on, and how far from its place this part of it lies.
+  const std::byte* passed_ = nullptr;
+  ptrdiff_t passed_by_ = 0;
 };
 
 size_t SourceBytes(size_t inputs) { return (inputs * sizeof(Source) + 63) / 64 * 64; }
@@ -267,23 +249,13 @@ Status Run(const KernelArgs& args) {
   const bool large = bytes >= kStreamBytes && program.weight <= kStreamWeight;
   const StreamFn stream = large ? FindStream() : nullptr;
   const Tiling tiling(program, inputs, space, large);
-  // About 10 us of work a claim: an addition in cache takes some 0.1 ns an element.
-  const int64_t grain = std::max<int64_t>(1, 64 * kTile / tiling.elements() / program.weight);
   std::atomic<bool> divided_by_zero{false};
-  args.pool.ParallelFor(tiling.count, grain, [&](int64_t begin, int64_t end, int worker) {
+  LS_RETURN_IF_ERROR(args.ForParts(space.numel, tiling.claim, [&](const Part& part) {
     Runner runner(args, prepared, sources, space, stream,
-                  workers + worker * pw::Execution::Bytes(program));
-    TileWalk walk(tiling, space, begin);
-    for (int64_t t = begin, tiles; t < end; t += tiles, walk.Next(tiles)) {
-      tiles = walk.Joined(end - t);
-      const int64_t n = walk.size(tiles);
-      if (n == 0) continue;
-      const bool good = tiling.by_rows ? runner.Rows(walk.place(), walk.rows(tiles), n)
-                                       : runner.Tile(walk.place(), n);
-      if (!good) divided_by_zero.store(true);
-    }
+                  workers + part.worker * pw::Execution::Bytes(program), part);
+    if (!runner.Range(tiling, part.begin, part.end)) divided_by_zero.store(true);
     if (large) FlushStreams();
-  });
+  }));
   if (divided_by_zero) {
     AllocationPause pause;
     return InvalidArgument("integer division by zero");
@@ -313,7 +285,10 @@ sym::Expr Scratch(const ir::Graph& graph, const ir::Node& node, int threads) {
 
 }  // namespace
 
-extern const CpuKernel kPointwiseKernel = {
-    .op = &ops::kPointwise, .run = Run, .prepare = Prepare, .scratch = Scratch};
+extern const CpuKernel kPointwiseKernel = {.op = &ops::kPointwise,
+                                           .run = Run,
+                                           .prepare = Prepare,
+                                           .scratch = Scratch,
+                                           .takes_parts = true};
 
 }  // namespace liveshape::cpu

@@ -99,8 +99,11 @@ Status Run(const KernelArgs& args) {
 
 }  // namespace
 
-extern const CpuKernel kRmsNormKernel = {
-    .op = &ops::kRmsNorm, .run = Run, .prepare = PrepareNorm, .need = NeedInnerDense};
+extern const CpuKernel kRmsNormKernel = {.op = &ops::kRmsNorm,
+                                         .run = Run,
+                                         .prepare = PrepareNorm,
+                                         .need = NeedInnerDense,
+                                         .tells_parts = true};
 
 }  // namespace liveshape::cpu
 #endif

@@ -110,7 +110,7 @@ Result<std::unique_ptr<Prepared>> Prepare(const ir::Graph& graph, const ir::Node
 }  // namespace
 
 extern const CpuKernel kRopeKernel = {
-    .op = &ops::kRope, .run = Run, .prepare = Prepare, .need = NeedInnerDense};
+    .op = &ops::kRope, .run = Run, .prepare = Prepare, .need = NeedInnerDense, .tells_parts = true};
 
 }  // namespace liveshape::cpu
 #endif
