@@ -301,6 +301,13 @@ TEST(Conv, DepthwiseRowsLongerThanABlock) {
   CheckConv({1, 2, 2, 2, 40, 300, {.size = 5, .dilation = 7, .before = 3}, kThree});
   const ops::Window two = {.size = 5, .stride = 2, .before = 2, .after = 2};
   CheckConv({1, 2, 2, 2, 60, 700, two, two});
+  // Narrow planes, in blocks, and with pixel rows that see nothing but padding.
+  const ops::Window padded = {.size = 3, .before = 5, .after = 4};
+  for (const int64_t rows : {1, 2, 700})
+    for (const int64_t width : {5, 12}) {
+      CheckConv({2, 3, 3, 3, rows, width, padded, kThree});
+      CheckConv({2, 3, 3, 3, rows + 2, width, {.size = 3}, kThree});
+    }
 }
 
 // The shape rules of windows: what cannot be is refused with its numbers, the rest follows torch.

@@ -36,25 +36,35 @@ struct ColumnTaps {
   float bias;
 };
 
+enum class Columns {
+  kInside,
+  kEdge,   // some of what they see is outside of the image
+  kShort,  // also the rows are less than the vectors, the last of which ends with them
+};
+
 // Pixels [at, at + kWide vectors) of all rows. Where windows move by two, lanes are in the order of LaneOf<2>. The taps of
-// a pixel come row by row. kEdge: some of what they see is outside of the image.
-template <int kSize, int kStep, int kWide, bool kEdge>
+// a pixel come row by row.
+template <int kSize, int kStep, int kWide, Columns kWhich>
 HWY_NOINLINE void DownColumns(const ColumnTaps<kSize>& taps, const Seen& seen, int64_t rows,
                               int64_t width, int64_t at, const float* limit, float* to) {
+  constexpr bool kEdge = kWhich != Columns::kInside;
   constexpr int kAlive = (kSize + kStep - 1) / kStep;  // pixel rows that see one of the image's
   constexpr int kGroups = kAlive;  // of kStep taps across, which see the same vectors
   constexpr int kLanes = kPixelLanes;
   const Lane d;
-  HWY_ALIGN float inside[kEdge ? kGroups * kWide * kStep * kLanes : 1];
+  const auto pixel = [&](int v) -> int64_t {  // of each vector
+    return kWhich == Columns::kShort && v == kWide - 1 ? width - kLanes : v * kLanes;
+  };
+  hn::Mask<Lane> inside[kEdge ? kGroups * kWide * kStep : 1];
   if constexpr (kEdge) {
     for (int64_t g = 0; g < kGroups; ++g) {
       for (int64_t v = 0; v < kWide * kStep; ++v) {
-        const int64_t column = (at + g) * kStep + v * kLanes;
+        const int64_t column = (at + g + pixel(v / kStep)) * kStep + v % kStep * kLanes;
         const auto first = [&](int64_t lanes) HWY_ATTR {
-          return hn::VecFromMask(d, hn::FirstN(d, std::clamp<int64_t>(lanes, 0, kLanes)));
+          return hn::FirstN(d, std::clamp<int64_t>(lanes, 0, kLanes));
         };
-        hn::Store(hn::AndNot(first(seen.left - column), first(seen.right - column)), d,
-                  inside + (g * kWide * kStep + v) * kLanes);
+        inside[g * kWide * kStep + v] =
+            hn::AndNot(first(seen.left - column), first(seen.right - column));
       }
     }
   }
@@ -91,10 +101,9 @@ HWY_NOINLINE void DownColumns(const ColumnTaps<kSize>& taps, const Seen& seen, i
       };
       for (int g = 0; g < kGroups; ++g) {
         const auto load = [&](int v) HWY_ATTR {
-          const float* const from = row + g * kStep + v * kLanes;
+          const float* const from = row + (g + pixel(v / kStep)) * kStep + v % kStep * kLanes;
           if constexpr (!kEdge) return hn::LoadU(d, from);
-          const auto in = hn::Load(d, inside + (g * kWide * kStep + v) * kLanes);
-          return hn::MaskedLoad(hn::MaskFromVec(in), d, from);
+          return hn::MaskedLoad(inside[g * kWide * kStep + v], d, from);
         };
         hn::Vec<Lane> tap[kWide];
         HWY_UNROLL(3)
@@ -114,7 +123,7 @@ HWY_NOINLINE void DownColumns(const ColumnTaps<kSize>& taps, const Seen& seen, i
       HWY_UNROLL(3)
       for (int v = 0; v < kWide; ++v) {
         const hn::Vec<Lane> done[] = {InOrder<kStep>(hn::Add(sum[kAlive - 1][v], bias))};
-        StoreRows(done, width, limit, to + v * kLanes);
+        StoreRows(done, width, limit, to + pixel(v));
       }
       to += width;
     }
@@ -155,20 +164,23 @@ void DownPlane(const ConvCall& call, const DepthwiseTask& task, const float* pla
   // kVectors of each row from `at` on, or its last.
   const auto columns = [&](auto vectors, int64_t at) HWY_ATTR {
     constexpr int kVectors = vectors.value, kSpan = kVectors * kPixelLanes;
+    if (kVectors > 1 && width < kSpan)
+      return DownColumns<kSize, kStep, kVectors, Columns::kShort>(taps, seen, rows, width, 0, limit,
+                                                                  to);
     if (at > 0 && at + kSpan > width) at = width - kSpan;
     const int64_t end = (at + kSpan) * kStep + (kSize - 1) / kStep * kStep;  // of columns read
     if (at * kStep >= seen.left && end <= seen.right)
-      return DownColumns<kSize, kStep, kVectors, false>(taps, seen, rows, width, at, limit, to);
-    DownColumns<kSize, kStep, kVectors, true>(taps, seen, rows, width, at, limit, to);
+      return DownColumns<kSize, kStep, kVectors, Columns::kInside>(taps, seen, rows, width, at,
+                                                                   limit, to);
+    DownColumns<kSize, kStep, kVectors, Columns::kEdge>(taps, seen, rows, width, at, limit, to);
   };
   const int64_t all = (width + kPixelLanes - 1) / kPixelLanes;  // vectors of a row
   for (int64_t v = 0; v < all;) {
     const int64_t some = all - v, at = v * kPixelLanes;
-    const auto fits = [&](int64_t wide) { return some >= wide && width >= wide * kPixelLanes; };
-    if (kWide == 3 && fits(3) && some != 4) {
+    if (kWide == 3 && some >= 3 && some != 4) {
       columns(std::integral_constant<int, kWide>(), at);
       v += 3;
-    } else if (fits(2)) {
+    } else if (some >= 2) {
       columns(std::integral_constant<int, 2>(), at);
       v += 2;
     } else {

@@ -62,6 +62,25 @@ DenseFn FindDense([[maybe_unused]] const ConvCall& call) {
   return nullptr;
 }
 
+template <typename T>
+HWY_INLINE const T* PlaneOf(const ConvCall& call, const DepthwiseTask& task) {
+  return reinterpret_cast<const T*>(call.x) + task.image * call.x_strides[0] +
+         task.channel * call.x_strides[1];
+}
+HWY_INLINE const float* WeightOf(const ConvCall& call, const DepthwiseTask& task) {
+  return call.panels + task.row / 16 * call.depth() * 16 + task.row % 16;
+}
+template <typename T>
+HWY_INLINE float BiasOf(const ConvCall& call, const DepthwiseTask& task) {
+  if (call.bias == nullptr) return 0;
+  return ToFloat(reinterpret_cast<const T*>(call.bias)[task.row * call.bias_stride]);
+}
+template <typename T>
+HWY_INLINE T* OutputOf(const ConvCall& call, const DepthwiseTask& task) {
+  const int64_t rows = (task.image * call.rows + task.row) * call.out_height + task.begin;
+  return reinterpret_cast<T*>(call.y) + rows * call.out_width;
+}
+
 // dense: of FindDense. limit: where this worker's tasks end; what lies before, it stores later.
 template <typename T>
 HWY_INLINE void DepthwiseTyped(const ConvCall& call, DenseFn dense, const DepthwiseTask& task,
@@ -69,17 +88,13 @@ HWY_INLINE void DepthwiseTyped(const ConvCall& call, DenseFn dense, const Depthw
   const int64_t width = call.out_width;
   int64_t* const offsets = reinterpret_cast<int64_t*>(task.scratch);
   float* const lines = task.scratch + 2 * call.taps();
-  const int64_t* strides = call.x_strides;
-  const T* const plane =
-      reinterpret_cast<const T*>(call.x) + task.image * strides[0] + task.channel * strides[1];
+  const T* const plane = PlaneOf<T>(call, task);
   Taps taps;
-  taps.weight = call.panels + task.row / 16 * call.depth() * 16 + task.row % 16;
+  taps.weight = WeightOf(call, task);
   taps.offsets = offsets;
   taps.count = call.taps();
-  taps.bias =
-      call.bias ? ToFloat(reinterpret_cast<const T*>(call.bias)[task.row * call.bias_stride]) : 0;
-  T* to = reinterpret_cast<T*>(call.y) +
-          ((task.image * call.rows + task.row) * call.out_height + task.begin) * width;
+  taps.bias = BiasOf<T>(call, task);
+  T* to = OutputOf<T>(call, task);
   if constexpr (std::is_same_v<T, float>) {
     if (dense != nullptr) return dense(call, task, plane, taps, lines, limit, to);
   }
@@ -113,25 +128,59 @@ HWY_INLINE void DepthwiseTyped(const ConvCall& call, DenseFn dense, const Depthw
   }
 }
 
-template <typename T>
-void DepthwiseTasks(const ConvCall& call, int64_t blocks, int64_t begin, int64_t end,
-                    float* scratch) {
-  // Planes may be tiny: what is the same for all of them, and divisions, come before the loop.
+// Planes may be tiny: what is the same for all of them, and divisions, come before the loop.
+template <typename F>
+HWY_INLINE void ForTasks(const ConvCall& call, int64_t blocks, int64_t begin, int64_t end,
+                         float* scratch, F&& f) {
   const int64_t first = begin / blocks, group_rows = call.group_rows(), height = call.out_height;
   int64_t image = first / call.rows, row = first % call.rows, block = begin % blocks;
   int64_t channel = row / group_rows, turn = row % group_rows;
-  const DenseFn dense = FindDense(call);
-  const int64_t limit_row = end / blocks * height + height * (end % blocks) / blocks;
-  const T* const limit = reinterpret_cast<const T*>(call.y) + limit_row * call.out_width;
   for (int64_t i = begin; i < end; ++i) {
     const int64_t top = blocks == 1 ? 0 : height * block / blocks;
     const int64_t bottom = blocks == 1 ? height : height * (block + 1) / blocks;
-    DepthwiseTyped<T>(call, dense, {image, channel, row, top, bottom, scratch}, limit);
+    f(DepthwiseTask{image, channel, row, top, bottom, scratch});
     if (++block < blocks) continue;
     block = 0;
     if (++turn == group_rows) turn = 0, ++channel;
     if (++row == call.rows) row = channel = 0, ++image;
   }
+}
+
+template <typename T>
+void DepthwiseTasks(const ConvCall& call, int64_t blocks, int64_t begin, int64_t end,
+                    float* scratch) {
+  const DenseFn dense = FindDense(call);
+  const int64_t height = call.out_height;
+  const int64_t limit_row = end / blocks * height + height * (end % blocks) / blocks;
+  const T* const limit = reinterpret_cast<const T*>(call.y) + limit_row * call.out_width;
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (std::is_same_v<T, float>) {
+    // In one function, and what planes share before the loop: to begin anew for each took longer than its rows.
+    const auto narrow = [&](auto d) HWY_ATTR {
+      const RowsSeen whole(call, 0, height);
+      const int64_t width = call.out_width, step = call.x_strides[2];
+      ForTasks(call, blocks, begin, end, scratch, [&](const DepthwiseTask& task) HWY_ATTR {
+        const RowsSeen seen = blocks == 1 ? whole : RowsSeen(call, task.begin, task.end);
+        const float* const from = PlaneOf<T>(call, task) + seen.first * step;
+        const float* const weight = WeightOf(call, task);
+        const float bias = BiasOf<T>(call, task);
+        float* const to = OutputOf<T>(call, task);
+        if (to + (task.end - task.begin) * width + static_cast<int64_t>(hn::Lanes(d)) <= limit)
+          NarrowPlane3x3<true>(d, seen, width, from, step, weight, bias, limit, to);
+        else
+          NarrowPlane3x3<false>(d, seen, width, from, step, weight, bias, limit, to);
+      });
+    };
+    // Half a vector is half the work where AVX-512 takes two turns.
+    const hn::CappedTag<float, 8> half;
+    if (dense == DensePlane<1> && call.out_width < static_cast<int64_t>(hn::Lanes(half)))
+      return narrow(half);
+    if (dense == DensePlane<1> && call.out_width < kPixelLanes) return narrow(Lane());
+  }
+#endif
+  ForTasks(call, blocks, begin, end, scratch, [&](const DepthwiseTask& task) HWY_ATTR {
+    DepthwiseTyped<T>(call, dense, task, limit);
+  });
 }
 
 void Depthwise(const ConvCall& call, int64_t blocks, int64_t begin, int64_t end, float* scratch) {

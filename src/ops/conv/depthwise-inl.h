@@ -47,21 +47,22 @@ HWY_INLINE void ForRows(int64_t rows, F&& f) {
 
 // One vector a row. Where rows are shorter than a vector, what lies beyond is the next ones', which are stored later;
 // beyond `limit` is another worker's.
+template <class D>
+HWY_INLINE void StoreRow(D d, hn::Vec<D> sum, int64_t width, const float* limit, float* row) {
+  constexpr int kLanes = static_cast<int>(hn::MaxLanes(d));
+  if (width < kLanes && row + kLanes > limit) {
+    HWY_ALIGN float edge[kLanes];
+    hn::Store(sum, d, edge);
+    for (int64_t j = 0; j < width; ++j) row[j] = edge[j];
+  } else {
+    hn::StoreU(sum, d, row);
+  }
+}
 template <int kRows>
 HWY_INLINE void StoreRows(const hn::Vec<Lane> (&sum)[kRows], int64_t width, const float* limit,
                           float* to) {
-  const Lane d;
   HWY_UNROLL(4)
-  for (int i = 0; i < kRows; ++i) {
-    float* const row = to + i * width;
-    if (width < kPixelLanes && row + kPixelLanes > limit) {
-      HWY_ALIGN float edge[kPixelLanes];
-      hn::Store(sum[i], d, edge);
-      for (int64_t j = 0; j < width; ++j) row[j] = edge[j];
-    } else {
-      hn::StoreU(sum[i], d, row);
-    }
-  }
+  for (int i = 0; i < kRows; ++i) StoreRow(Lane(), sum[i], width, limit, to + i * width);
 }
 
 using DenseFn = void (*)(const ConvCall& call, const DepthwiseTask& task, const float* plane,
@@ -97,19 +98,19 @@ struct Order {
     for (int i = 0; i < kPixelLanes; ++i) from[i] = LaneOf<2>(i);
   }
 };
-template <int kBy>
+template <int kLanes, int kBy>
 struct Rotation {
-  alignas(64) int32_t from[kPixelLanes] = {};
+  alignas(64) int32_t from[kLanes] = {};
   constexpr Rotation() {
-    for (int i = 0; i < kPixelLanes; ++i) from[i] = (i - kBy + kPixelLanes) % kPixelLanes;
+    for (int i = 0; i < kLanes; ++i) from[i] = (i - kBy + kLanes) % kLanes;
   }
 };
 // Tables, not made where they are used: a vector read right after its lanes were written one by one stalls.
 template <int kStep, int kBy>
 constexpr Shift<kStep, kBy> kShift;
 constexpr Order kOrder;
-template <int kBy>
-constexpr Rotation<kBy> kRotation;
+template <int kLanes, int kBy>
+constexpr Rotation<kLanes, kBy> kRotation;
 
 template <int kStep, int kBy>
 HWY_INLINE hn::Vec<Lane> ShiftLanes(hn::Vec<Lane> v) {
@@ -121,10 +122,9 @@ HWY_INLINE hn::Vec<Lane> ShiftLanes(hn::Vec<Lane> v) {
 }
 
 // As ShiftLanes of a vector whose last lane is zero, for those who do not read it.
-template <int kBy>
-HWY_INLINE hn::Vec<Lane> RotateLanes(hn::Vec<Lane> v) {
-  const Lane d;
-  return hn::TableLookupLanes(v, hn::SetTableIndices(d, kRotation<kBy>.from));
+template <int kBy, class D>
+HWY_INLINE hn::Vec<D> RotateLanes(D d, hn::Vec<D> v) {
+  return hn::TableLookupLanes(v, hn::SetTableIndices(d, kRotation<hn::MaxLanes(D()), kBy>.from));
 }
 
 template <int kStep>
@@ -205,47 +205,76 @@ HWY_NOINLINE void DenseRows(const Taps& taps, const float* const* rows, int64_t 
   pixels(std::integral_constant<Part, Part::kLast>(), width - kPixelLanes);
 }
 
-// Rows of less than a vector, moved by one: down the plane, each row of the image is read once, for the three pixel rows
-// that see it. What it adds to each is summed by itself: a vector a row is too little to hide one chain through all taps.
-void NarrowPlane3x3(const ConvCall& call, const DepthwiseTask& task, const float* plane,
-                    const Taps& taps, const float* limit, float* to) {
-  const Lane d;
-  hn::Vec<Lane> w[9];
-  HWY_UNROLL(9)
-  for (int t = 0; t < 9; ++t) w[t] = hn::Set(d, taps.weight[t * 16]);
-  const auto bias = hn::Set(d, taps.bias);
-  const int64_t width = call.out_width, begin = task.begin, end = task.end;
-  const int64_t before = call.h.before, height = call.height, step = call.x_strides[2];
-  const auto inside = hn::FirstN(d, width);
-  auto upper = hn::Zero(d), middle = hn::Zero(d), lower = hn::Zero(d);
-  for (int64_t i = begin - 2; i < end; ++i) {  // the upper pixel row
-    upper = middle, middle = lower, lower = hn::Zero(d);
-    const int64_t row = i + 2 - before;
-    if (row >= 0 && row < height) {
-      const float* const from = plane + row * step;
-      __builtin_prefetch(from + 512, 0, 3);
-      const auto seen = hn::MaskedLoad(inside, d, from);
-      const hn::Vec<Lane> tap[] = {RotateLanes<1>(seen), seen, RotateLanes<-1>(seen)};
-      const auto sum_of = [&](int p) HWY_ATTR {
-        const auto first = hn::Mul(w[3 * p], tap[0]);
-        return hn::MulAdd(w[3 * p + 2], tap[2], hn::MulAdd(w[3 * p + 1], tap[1], first));
-      };
-      lower = sum_of(0);
-      middle = hn::Add(middle, sum_of(1));
-      upper = hn::Add(upper, sum_of(2));
-    }
-    if (i < begin) continue;
-    const hn::Vec<Lane> sum[] = {hn::Add(upper, bias)};
-    StoreRows(sum, width, limit, to);
-    to += width;
+// Which rows of the image the pixel rows [begin, end) of a 3x3 window that moves by one see, counted from the first of
+// them. Pixel rows come in this order: some above the image, one for every image row but the first few, those that end
+// below it.
+struct RowsSeen {
+  int64_t first;                // row of the image
+  int64_t above = 0;            // pixel rows that see none
+  int64_t early = 0, full = 0;  // image rows that complete no pixel row, or one each
+  int64_t ending = 0;           // pixel rows that end below the image
+  int64_t below = 0;            // and that see none
+  int64_t skipped = 0;          // of the two that may end there: those before `begin`
+  RowsSeen(const ConvCall& call, int64_t begin, int64_t end) {
+    const int64_t before = call.h.before;
+    first = std::max<int64_t>(0, begin - before);
+    const int64_t rows = std::max<int64_t>(0, std::min(call.height, end + 2 - before) - first);
+    above = std::clamp<int64_t>(first + before - 2 - begin, 0, end - begin);
+    early = std::clamp<int64_t>(begin + above + 2 - before - first, 0, rows);
+    full = rows - early;
+    const int64_t next = begin + above + full, last = first + rows;
+    skipped = std::clamp<int64_t>(next - (last - 2 + before), 0, 2);
+    ending = std::min(end - next, 2 - skipped);
+    below = end - next - ending;
   }
+};
+
+// Rows of less than a vector: down the plane, each row of the image is read once, for the three pixel rows that see it.
+// What it adds to each is summed by itself: a vector a row is too little to hide one chain through all taps. kWhole: what a
+// vector has beyond the last row may be written.
+template <bool kWhole, class D>
+HWY_INLINE void NarrowPlane3x3(D d, const RowsSeen& seen, int64_t width, const float* from,
+                               int64_t step, const float* weight, float first_sum,
+                               const float* limit, float* to) {
+  using V = hn::Vec<D>;
+  V w[9];
+  HWY_UNROLL(9)
+  for (int t = 0; t < 9; ++t) w[t] = hn::Set(d, weight[t * 16]);
+  const V bias = hn::Set(d, first_sum);
+  const auto inside = hn::FirstN(d, width);
+  const auto store = [&](V sum) HWY_ATTR {
+    if constexpr (kWhole)
+      hn::StoreU(sum, d, to);
+    else
+      StoreRow(d, sum, width, limit, to);
+    to += width;
+  };
+  V upper = bias, lower = bias;  // of the pixel rows whose last and middle the next row is
+  // Adds a row; the pixel row that it completes.
+  const auto add = [&]() HWY_ATTR {
+    __builtin_prefetch(from + 512, 0, 3);
+    const V row = hn::MaskedLoad(inside, d, from);
+    from += step;
+    const V tap[] = {RotateLanes<1>(d, row), row, RotateLanes<-1>(d, row)};
+    const auto sum_of = [&](int p) HWY_ATTR {
+      const V some = hn::Mul(w[3 * p], tap[0]);
+      return hn::MulAdd(w[3 * p + 2], tap[2], hn::MulAdd(w[3 * p + 1], tap[1], some));
+    };
+    const V sum = hn::Add(upper, sum_of(2));
+    upper = hn::Add(lower, sum_of(1));
+    lower = hn::Add(bias, sum_of(0));
+    return sum;
+  };
+  for (int64_t i = 0; i < seen.above; ++i) store(bias);
+  for (int64_t i = 0; i < seen.early; ++i) add();
+  for (int64_t i = 0; i < seen.full; ++i) store(add());
+  for (int64_t i = 0; i < seen.ending; ++i) store(i + seen.skipped == 0 ? upper : lower);
+  for (int64_t i = 0; i < seen.below; ++i) store(bias);
 }
 
 template <int kStep>
 void DensePlane(const ConvCall& call, const DepthwiseTask& task, const float* plane,
                 const Taps& taps, float* zeros, const float* limit, float* to) {
-  if (kStep == 1 && call.out_width < kPixelLanes)
-    return NarrowPlane3x3(call, task, plane, taps, limit, to);
   FillZero(zeros, call.width);
   const int64_t count = task.end - task.begin, width = call.out_width;
   ForRows(count, [&](auto some, int64_t first) HWY_ATTR {
