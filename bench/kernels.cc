@@ -106,7 +106,7 @@ GemmTime TimeGemm(int64_t m, int64_t n, int64_t k, ThreadPool& pool, DType dtype
             .encoding = encoding};
   call.c = reinterpret_cast<std::byte*>(c.data());
   call.c_dtype = dtype;
-  std::vector<float> scratch(GemmScratchBytes(call, pool.size()) / 4 + 16);
+  std::vector<float> scratch(GemmScratchBytes(call, m, n, k, pool.size()) / 4 + 16);
   return {Best([&] { Gemm(call, pool, reinterpret_cast<std::byte*>(scratch.data())); }),
           static_cast<double>(b_bytes)};
 }

@@ -20,7 +20,7 @@ phase "packages" scripts/deps.sh build test || exit 1
 phase "python environment" scripts/venv.sh test || exit 1
 phase "wgpu-native" scripts/webgpu.sh || exit 1
 
-if phase "build release" scripts/build.sh release all liveshape_tests; then
+if phase "build release" scripts/build.sh release all liveshape_tests liveshape_benchmarks; then
   ctest_in unit release
   phase "build executorch" scripts/executorch.sh executorch_run_module || true  # tests/executorch fail without it
   LIVESHAPE=$PWD/build/release/liveshape phase "pytest" .venv/bin/python -m pytest || true
