@@ -40,6 +40,14 @@ struct Sums {
   bool padded;  // a row has room for its last vector
 };
 
+float BiasOf(const ConvCall& call, int64_t row) {
+  float bias = 0;
+  WithElement(call.dtype, [&](auto type) HWY_ATTR {
+    bias = ToFloat(reinterpret_cast<decltype(type)>(call.bias)[row * call.bias_stride]);
+  });
+  return bias;
+}
+
 // Rows [begin, end) of the weight times the patches: of one panel, or, where sums are short and the weight of several takes
 // no more of L1 than that of one does else, of some from the first one's first row on. A tile takes them one after another.
 void PanelProduct(const ConvCall& call, const ConvTask& task, const PixelTiles& tiles,
@@ -47,12 +55,7 @@ void PanelProduct(const ConvCall& call, const ConvTask& task, const PixelTiles& 
                   const Source& source, const Sums& sums) {
   HWY_ALIGN float bias[16 * kMostRoom];
   const bool add_bias = call.bias != nullptr && k0 + depth == call.depth();
-  if (add_bias) {
-    WithElement(call.dtype, [&](auto type) HWY_ATTR {
-      const auto* from = reinterpret_cast<decltype(type)>(call.bias);
-      for (int64_t r = begin; r < end; ++r) bias[r - begin] = ToFloat(from[r * call.bias_stride]);
-    });
-  }
+  for (int64_t r = begin; add_bias && r < end; ++r) bias[r - begin] = BiasOf(call, r);
   const int64_t panel_step = call.depth() * 16;
   const float* const weight = call.panels + begin / 16 * panel_step + k0 * 16 + begin % 16;
   const int64_t rows = end - begin, first = (begin - task.row_begin) * sums.ld;
@@ -123,6 +126,37 @@ void PanelProduct(const ConvCall& call, const ConvTask& task, const PixelTiles& 
   }
 }
 
+// Pixels [first, first + count) of a strip, for all rows of the task.
+void LastProduct(const ConvCall& call, const ConvTask& task, int64_t first, int64_t count,
+                 int64_t k0, int64_t depth, const Patches& patches, const Sums& sums) {
+  const LastPixelsOf& last = kLastPixels[count - 1];
+  const bool add_bias = call.bias != nullptr && k0 + depth == call.depth();
+  TileArgs args;
+  args.depth = depth;
+  args.offsets = patches.offsets;
+  args.pixels[0] = patches.data + first;
+  args.panel_step = call.depth() * 16;
+  const int64_t end = (task.row_end + 15) / 16;
+  for (int64_t panel = task.row_begin / 16, some; panel < end; panel += some) {
+    some = end - panel >= last.panels ? last.panels : 1;
+    args.weight = call.panels + panel * args.panel_step + k0 * 16;
+    HWY_ALIGN float found[kMostLastSums];
+    (some == 1 ? last.one : last.some)(args, found);
+    for (int64_t row = std::max(task.row_begin, panel * 16);
+         row < std::min(task.row_end, (panel + some) * 16); ++row) {
+      float* const c = sums.data + (row - task.row_begin) * sums.ld + first;
+      const float* const from = found + (row / 16 - panel) * count * 16 + row % 16;
+      float bias = 0;
+      if (add_bias) bias = BiasOf(call, row);
+      for (int64_t j = 0; j < count; ++j) {
+        float sum = from[j * 16];
+        if (k0 > 0) sum = c[j] + sum;
+        c[j] = add_bias ? sum + bias : sum;
+      }
+    }
+  }
+}
+
 template <typename T>
 void ProductTyped(const ConvCall& call, const ConvTask& task) {
   const PixelBlock block(call, task);
@@ -142,13 +176,16 @@ void ProductTyped(const ConvCall& call, const ConvTask& task) {
                        by_row.rows * by_row.across * 16 <= all.across * 17 &&
                        (channels < call.channels ? channels : call.channels) * block.layout.image <=
                            block.layout.packed;
-  const PixelTiles& tiles = in_rows ? by_row : all;
+  // Those that would fill less than half of a vector are left out of the tiles.
+  const int64_t beyond = in_rows ? 0 : pixels % kPixelLanes;
+  const int64_t last = beyond <= kMostLastPixels ? beyond : 0;
+  const PixelTiles tiles = in_rows ? by_row : PixelTiles(1, pixels - last);
   // Sums of f32 are kept in y itself, if vectors do not reach beyond its rows too often; others beside it until they are
   // complete.
   bool beside = true;
   Sums sums = {block.sums(), RoundUp16(pixels), !in_rows};
   if constexpr (std::is_same_v<T, float>) {
-    beside = block.images > 1 || (small && !in_rows && pixels % kPixelLanes != 0);
+    beside = block.images > 1 || (small && !in_rows && last != beyond);
     if (!beside) sums = {y, call.pixels(), false};
   }
   const int64_t first_rows = std::min(task.row_end, task.row_begin / 16 * 16 + 16) - task.row_begin;
@@ -177,6 +214,7 @@ void ProductTyped(const ConvCall& call, const ConvTask& task) {
       }
       PanelProduct(call, task, tiles, begin, end, k0, depth, patches, source, sums);
     }
+    if (last > 0) LastProduct(call, task, pixels - last, last, k0, depth, patches, sums);
   }
   if (!beside) return;
   const int64_t each = block.image_pixels();

@@ -147,6 +147,65 @@ TileFn TileOf(int64_t rows, int64_t vectors, bool fetch) {
   return kCopies[vectors - 1];
 }
 
+// A few pixels that fill no vector: there vectors run along the rows of the weight, as panels hold them, and pixels are
+// broadcast. The sums of kPanels panels come as [panel][pixel][16].
+constexpr int kMostLastPixels = kPixelLanes / 2;
+template <int kPixels, int kPanels>
+void LastPixels(const TileArgs& args, float* to) {
+  constexpr int kVectors = 16 / kPixelLanes;  // of a panel
+  const Lane d;
+  using V = hn::Vec<Lane>;
+  V sum[kPanels * kVectors][kPixels];
+  HWY_UNROLL(16)
+  for (int v = 0; v < kPanels * kVectors; ++v) {
+    HWY_UNROLL(8)
+    for (int j = 0; j < kPixels; ++j) sum[v][j] = hn::Zero(d);
+  }
+  const float* weight = args.weight;
+  for (int64_t k = 0; k < args.depth; ++k, weight += 16) {
+    const float* const pixels = args.pixels[0] + args.offsets[k];
+    V p[kPixels];
+    HWY_UNROLL(8)
+    for (int j = 0; j < kPixels; ++j) p[j] = hn::Set(d, pixels[j]);
+    HWY_UNROLL(16)
+    for (int v = 0; v < kPanels * kVectors; ++v) {
+      const V w =
+          hn::LoadU(d, weight + v / kVectors * args.panel_step + v % kVectors * kPixelLanes);
+      HWY_UNROLL(8)
+      for (int j = 0; j < kPixels; ++j) sum[v][j] = hn::MulAdd(w, p[j], sum[v][j]);
+    }
+  }
+  HWY_UNROLL(16)
+  for (int v = 0; v < kPanels * kVectors; ++v) {
+    HWY_UNROLL(8)
+    for (int j = 0; j < kPixels; ++j)
+      hn::StoreU(sum[v][j], d, to + (v / kVectors * kPixels + j) * 16 + v % kVectors * kPixelLanes);
+  }
+}
+
+// As many panels at once as there are registers for: one sum waits for itself.
+constexpr int kMostLastPanels = 8;
+constexpr int kMostLastSums = kMostLastPanels * (kMostLastPixels + 1) * 16;
+constexpr int LastPanels(int pixels) {
+  constexpr int kSums = kTileRows * kTileVectors;
+  int panels = 1;
+  while (panels < kMostLastPanels && 2 * panels * pixels * (16 / kPixelLanes) <= kSums) panels *= 2;
+  return panels;
+}
+using LastFn = void (*)(const TileArgs& args, float* to);
+struct LastPixelsOf {
+  LastFn some, one;
+  int panels;  // of `some`
+};
+template <int... kIndex>
+constexpr std::array<LastPixelsOf, sizeof...(kIndex)> LastTable(
+    std::integer_sequence<int, kIndex...>) {
+  return {LastPixelsOf{&LastPixels<kIndex + 1, LastPanels(kIndex + 1)>, &LastPixels<kIndex + 1, 1>,
+                       LastPanels(kIndex + 1)}...};
+}
+[[maybe_unused]] constexpr auto kLastPixels =
+    LastTable(std::make_integer_sequence<int, kMostLastPixels>());
+
 // The pixels of a block as vectors: along each pixel row, or along all rows side by side (then `rows` is 1).
 // Cut into tiles of up to kTileVectors as even as can be.
 struct PixelTiles {
@@ -159,8 +218,8 @@ struct PixelTiles {
         width(width),
         across((width + kPixelLanes - 1) / kPixelLanes),
         tiles((rows * across + kTileVectors - 1) / kTileVectors),
-        least(rows * across / tiles),
-        wider(rows * across % tiles) {}
+        least(tiles == 0 ? 0 : rows * across / tiles),
+        wider(tiles == 0 ? 0 : rows * across % tiles) {}
 };
 
 }  // namespace
