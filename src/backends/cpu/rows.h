@@ -55,6 +55,11 @@ inline int64_t RowGrain(int64_t row_length) {
   return row_length <= 0 ? 16384 : (16384 + row_length - 1) / row_length;
 }
 
+// Rows that are told together (CpuKernel::tells_parts): what is read, written and made of it stays in L2.
+inline int64_t RowsOfPart(int64_t row_length) {
+  return std::max<int64_t>(1, 32768 / std::max<int64_t>(1, row_length));
+}
+
 // Every row (last dim) of input 0 in parallel, with the same row of the other inputs in `with`:
 //
 //   ForEachRow(args, {&x, &cos, &sin}, [&](const std::array<const std::byte*, 3>& in, std::byte* out) { ... });
@@ -68,15 +73,15 @@ void ForEachRow(const KernelArgs& args, const std::array<const View*, N>& inputs
   const int64_t n = x.dims[outer], size = static_cast<int64_t>(SizeOf(x.dtype));
   std::array<const int64_t*, N> strides;
   for (size_t k = 0; k < N; ++k) strides[k] = inputs[k]->strides;
-  const int64_t rows = y.numel() / n, grain = RowGrain(n);
-  // What nobody else reads is written to the same few lines again and again.
-  const bool passing = args.passing && grain * args.pool.size() <= rows;
-  args.pool.ParallelFor(rows, grain, [&](int64_t begin, int64_t end, int worker) {
+  const int64_t rows = y.numel() / n, together = RowsOfPart(n);
+  // What nobody else reads is written to the same lines again and again.
+  const bool passing = args.passing && together * args.pool.size() <= rows;
+  args.pool.ParallelFor(rows, RowGrain(n), [&](int64_t begin, int64_t end, int worker) {
     RowWalker<N> walk(x.dims, outer, strides, begin);
     std::array<const std::byte*, N> at;
     for (int64_t r = begin, first = begin; r < end; first = r) {
-      std::byte* const part = y.data + (passing ? worker * grain : first) * n * size;
-      for (std::byte* out = part; r < std::min(end, first + grain); ++r, walk.Next()) {
+      std::byte* const part = y.data + (passing ? worker * together : first) * n * size;
+      for (std::byte* out = part; r < std::min(end, first + together); ++r, walk.Next()) {
         for (size_t k = 0; k < N; ++k) at[k] = inputs[k]->data + walk.offset(k) * size;
         row(at, out);
         out += n * size;

@@ -69,8 +69,10 @@ void RunProduct(ConvCall call, ThreadPool& pool, float* scratch) {
   const int64_t across = width > block_pixels / 2 ? std::clamp(few, DivideUp(width, kPatchPixels),
                                                                DivideUp(width, kPatchPixels / 3))
                                                   : 1;
-  const int64_t block_rows = BlockRows(height, width, block_pixels);
-  const int64_t down = DivideUp(height, block_rows);
+  const int64_t most_rows = BlockRows(height, width, block_pixels);
+  const int64_t down = DivideUp(height, most_rows);
+  // A few blocks for several threads: as large as one another.
+  const int64_t block_rows = down < few ? DivideUp(height, down) : most_rows;
   const int64_t blocks = across * down;
   const auto column_at = [&](int64_t i) {  // whole vectors, but for the last
     return i == across ? width : width * i / across / kVectorPixels * kVectorPixels;
