@@ -44,15 +44,17 @@ HWY_INLINE void Gather(const T* from, int64_t step, int64_t count, float* to) {
     hn::StoreU(LoadAsFloat(d, from + count - lanes), d, to + count - lanes);
     return;
   }
-  if (step == 2 && count > lanes) {
-    // The second vector ends one beyond its last even element: stop before the row does.
-    const auto even = [&](int64_t at) HWY_ATTR {
-      const auto low = LoadAsFloat(d, from + 2 * at), high = LoadAsFloat(d, from + 2 * at + lanes);
-      hn::StoreU(hn::ConcatEven(d, high, low), d, to + at);
-    };
-    for (; i + lanes < count; i += lanes) even(i);
-    even(count - 1 - lanes);
-    i = count - 1;
+  if (step == 2 && count >= lanes) {
+    for (; i + lanes < count; i += lanes) {
+      const auto low = LoadAsFloat(d, from + 2 * i), high = LoadAsFloat(d, from + 2 * i + lanes);
+      hn::StoreU(hn::ConcatEven(d, high, low), d, to + i);
+    }
+    // The last vector must not read beyond the last even element: what is even there is odd one before.
+    i = count - lanes;
+    const auto low = LoadAsFloat(d, from + 2 * i), high = LoadAsFloat(d, from + 2 * i + lanes - 1);
+    hn::StoreU(hn::ConcatUpperLower(d, hn::ConcatOdd(d, high, high), hn::ConcatEven(d, low, low)),
+               d, to + i);
+    return;
   }
 #endif
   for (; i < count; ++i) to[i] = ToFloat(from[i * step]);
