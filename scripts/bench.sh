@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds and runs the benchmarks: bench_kernels (shares of the machine's peaks), build/release/*_bench, then
-# bench/*_bench.py. They print ratios against a peer in the same run, and the machine. Benchmarks are no tests: nothing here fails on a number.
+# bench/*_bench.py, which run bench_spine and bench_webgpu. They print ratios against a peer in the same run, and the
+# machine. Benchmarks are no tests: nothing here fails on a number.
 set -euo pipefail
 source "$(dirname "$0")/common.sh"
 scripts/deps.sh build test

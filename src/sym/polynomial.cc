@@ -160,6 +160,22 @@ bool MultiplyMonomials(Table& table, Expr a, Expr b, Expr* out) {
   return true;
 }
 
+// Terms of a sum and of the sums that are factors of them, saturating: these multiply too when a power of it is expanded,
+// and nested deeply enough they would never end.
+uint64_t TermsWithin(Expr sum) {
+  uint64_t count = 0;
+  for (Expr arg : sum.args()) {
+    ++count;
+    const Expr monomial = SplitTerm(arg).monomial;
+    for (size_t i = 0; monomial && i < FactorCount(monomial); ++i) {
+      const Expr base = FactorAt(monomial, i).base;
+      if (base.kind() == Kind::kAdd && count <= kMaxTerms) count += TermsWithin(base);
+    }
+    if (count > kMaxTerms) break;
+  }
+  return count;
+}
+
 // Terms of the fully expanded product, saturating; 0 where there is nothing to expand.
 uint64_t ExpandedTerms(std::span<const Factor> factors) {
   uint64_t count = 1;
@@ -168,7 +184,8 @@ uint64_t ExpandedTerms(std::span<const Factor> factors) {
     if (f.base.kind() != Kind::kAdd) continue;
     only_one = !any && f.power == 1;
     any = true;
-    for (int64_t i = 0; i < f.power && count <= kMaxTerms; ++i) count *= f.base.args().size();
+    const uint64_t terms = TermsWithin(f.base);
+    for (int64_t i = 0; i < f.power && count <= kMaxTerms; ++i) count *= terms;
   }
   // One sum times a monomial only rewrites its terms: always worth it.
   return !any ? 0 : only_one ? 1 : count;
@@ -213,10 +230,10 @@ bool SettleFactors(Table& table, std::vector<Factor>& factors) {
       if (f.power == 1) continue;
       const uint64_t terms = ExpandedTerms({&f, 1});
       if (terms == 0 || terms > kMaxTerms) continue;
-      if (const auto expanded = Expand(table, 1, {&f, 1})) {
-        f = {BuildSum(table, *expanded), 1};
-        settled = false;  // this sum may be a factor already
-      }
+      const auto expanded = Expand(table, 1, {&f, 1});
+      if (!expanded || expanded->size() < 2) continue;
+      f = {BuildSum(table, *expanded), 1};
+      settled = false;  // this sum may be a factor already
     }
   }
   return true;

@@ -185,7 +185,10 @@ class Printer {
       out_ += fmt::format("{}", coefficient);
       return;
     }
-    if (coefficient == -1)
+    // Before a sum in parentheses a minus would be read as that sum's.
+    const Factor first = FactorsOf(monomial)[0];
+    const bool sum_leads = first.base.kind() == Kind::kAdd && first.power == 1;
+    if (coefficient == -1 && !sum_leads)
       out_ += '-';
     else if (coefficient != 1)
       out_ += fmt::format("{}*", coefficient);

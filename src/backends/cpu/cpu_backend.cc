@@ -103,8 +103,8 @@ class CpuBackend : public Backend {
         KernelArgs next = ArgsOf(context, i + 1);
         if (cpu::CanJoin(args, next, ScratchOf(context, i + 1))) {
           const plan::Storage& between = plan_->storages[plan_->steps[i].outputs[0].storage];
-          args.passing =
-              between.first_step == i && between.last_step == i + 1 && cpu::CanPass(args, next);
+          args.passing = between.place == plan::Place::kArena && between.first_step == i &&
+                         between.last_step == i + 1 && cpu::CanPass(args, next);
           const cpu::EarlierStep earlier{*steps_[i].kernel, args};
           next.earlier = &earlier;
           *failed = ++i;

@@ -1,5 +1,6 @@
 #include "backends/cpu/join.h"
 
+#include <algorithm>
 #include <functional>
 
 namespace liveshape::cpu {
@@ -52,7 +53,11 @@ bool CanJoin(const KernelArgs& first, const KernelArgs& second, Memory second_sc
 }
 
 bool CanPass(const KernelArgs& first, const KernelArgs& second) {
-  return !Overlap(MemoryOf(first.out(0)), MemoryOf(second.out(0)));
+  const Memory between = MemoryOf(first.out(0));
+  return !Overlap(between, MemoryOf(second.out(0))) &&
+         std::ranges::none_of(first.inputs, [&](const View& in) {
+           return in.present() && Overlap(MemoryOf(in), between);
+         });
 }
 
 }  // namespace liveshape::cpu

@@ -20,7 +20,7 @@ namespace liveshape::cpu {
 bool CanJoin(const KernelArgs& first, const KernelArgs& second,
              std::span<const std::byte> second_scratch);
 
-// Whether the second does not write where the first does.
+// Whether nothing else that they read or write lies where the first writes.
 bool CanPass(const KernelArgs& first, const KernelArgs& second);
 
 }  // namespace liveshape::cpu

@@ -140,23 +140,18 @@ class JoinMemory : public ::testing::Test {
             .dims = dims.data(),
             .strides = strides.data()};
   }
-  bool Can(const View& x, const View& y, const View& read, const View& z,
-           std::span<const float> scratch = {}) {
-    const KernelArgs first = {.inputs = {&x, 1},
-                              .outputs = {&y, 1},
-                              .params = {},
-                              .scratch = {},
-                              .pool = PoolOf(1),
-                              .prepared = {},
-                              .in_place = false},
-                     second = {.inputs = {&read, 1},
-                               .outputs = {&z, 1},
-                               .params = {},
-                               .scratch = {},
-                               .pool = PoolOf(1),
-                               .prepared = {},
-                               .in_place = false};
-    return CanJoin(first, second, std::as_bytes(scratch));
+  static KernelArgs Step(const View& in, const View& out) {
+    return {.inputs = {&in, 1},
+            .outputs = {&out, 1},
+            .params = {},
+            .scratch = {},
+            .pool = PoolOf(1),
+            .prepared = {},
+            .in_place = false};
+  }
+  static bool Can(const View& x, const View& y, const View& read, const View& z,
+                  std::span<const float> scratch = {}) {
+    return CanJoin(Step(x, y), Step(read, z), std::as_bytes(scratch));
   }
   float memory_[400] = {};
 };
@@ -180,6 +175,9 @@ TEST_F(JoinMemory, WhatIsSharedDecides) {
   const std::array<int64_t, 2> flat = {1, 32}, more = {4, 9}, strides = {9, 1};
   EXPECT_TRUE(Can(x, y, At(100, kFlat, DType::kF32, flat), At(200, kFlat, DType::kF32, flat)));
   EXPECT_FALSE(Can(x, y, y, At(200, strides, DType::kF32, more)));  // not as many elements
+  EXPECT_TRUE(CanPass(Step(x, y), Step(y, z)));
+  EXPECT_FALSE(CanPass(Step(x, y), Step(y, y)));  // the result lies where parts would
+  EXPECT_FALSE(CanPass(Step(y, y), Step(y, z)));  // and the input
 }
 
 }  // namespace

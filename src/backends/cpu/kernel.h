@@ -119,7 +119,7 @@ struct CpuKernel {
   // For input i; default kStrided. Outputs are always dense.
   Need (*need)(const ir::Node& node, size_t input) = nullptr;
   // Calls args.written, if it is set, for each part of its only output as soon as that is complete, while it is in cache,
-  // and then reads no input at the same positions any more. Has no scratch.
+  // and then reads no input at the same positions any more. Has no scratch, and does not fail.
   bool tells_parts = false;
   // Runs through args.ForParts, and of inputs with as many elements as the output reads those at the part's positions
   // alone.

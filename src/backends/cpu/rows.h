@@ -55,7 +55,8 @@ inline int64_t RowGrain(int64_t row_length) {
   return row_length <= 0 ? 16384 : (16384 + row_length - 1) / row_length;
 }
 
-// Rows that are told together (CpuKernel::tells_parts): what is read, written and made of it stays in L2.
+// Rows that are told together (CpuKernel::tells_parts), if a thread has claimed so many: what is read, written and made of
+// it stays in L2.
 inline int64_t RowsOfPart(int64_t row_length) {
   return std::max<int64_t>(1, 32768 / std::max<int64_t>(1, row_length));
 }

@@ -128,7 +128,7 @@ HWY_INLINE void DepthwiseTyped(const ConvCall& call, DenseFn dense, const Depthw
   }
 }
 
-// Planes may be tiny: what is the same for all of them, and divisions, come before the loop.
+// f(task) for tasks [begin, end). Planes may be tiny: divisions come before the loop.
 template <typename F>
 HWY_INLINE void ForTasks(const ConvCall& call, int64_t blocks, int64_t begin, int64_t end,
                          float* scratch, F&& f) {

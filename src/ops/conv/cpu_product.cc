@@ -1,7 +1,7 @@
 // The convolution as a product: weight [rows, depth] times patches [depth, pixels], where a patch column is
 // what one pixel sees. Patches are never written out: tiles find them in the laid-out image by a table of
 // offsets, a block at a time that fits L2. Vectors run along pixels, so results land where they belong, and
-// weights are broadcast out of their panels.
+// weights are broadcast out of their panels; but for the last few pixels of a block, where it is the other way round.
 //
 // One order of summation for every tile, split and thread count: blocks of PatchStep in ascending order,
 // each a chain of multiply-adds that starts at 0; bias comes last.
@@ -53,6 +53,7 @@ float BiasOf(const ConvCall& call, int64_t row) {
 void PanelProduct(const ConvCall& call, const ConvTask& task, const PixelTiles& tiles,
                   int64_t begin, int64_t end, int64_t k0, int64_t depth, const Patches& patches,
                   const Source& source, const Sums& sums) {
+  if (tiles.tiles == 0) return;
   HWY_ALIGN float bias[16 * kMostRoom];
   const bool add_bias = call.bias != nullptr && k0 + depth == call.depth();
   for (int64_t r = begin; add_bias && r < end; ++r) bias[r - begin] = BiasOf(call, r);
@@ -176,7 +177,7 @@ void ProductTyped(const ConvCall& call, const ConvTask& task) {
                        by_row.rows * by_row.across * 16 <= all.across * 17 &&
                        (channels < call.channels ? channels : call.channels) * block.layout.image <=
                            block.layout.packed;
-  // Those that would fill less than half of a vector are left out of the tiles.
+  // Those that would fill at most half of a vector are left out of the tiles.
   const int64_t beyond = in_rows ? 0 : pixels % kPixelLanes;
   const int64_t last = beyond <= kMostLastPixels ? beyond : 0;
   const PixelTiles tiles = in_rows ? by_row : PixelTiles(1, pixels - last);

@@ -205,16 +205,16 @@ HWY_NOINLINE void DenseRows(const Taps& taps, const float* const* rows, int64_t 
   pixels(std::integral_constant<Part, Part::kLast>(), width - kPixelLanes);
 }
 
-// Which rows of the image the pixel rows [begin, end) of a 3x3 window that moves by one see, counted from the first of
-// them. Pixel rows come in this order: some above the image, one for every image row but the first few, those that end
-// below it.
+// How the pixel rows [begin, end) of a 3x3 window that moves by one go down an image. All of an image of four rows with one
+// of padding above and below: row 0 completes no pixel row (early 1), rows 1 to 3 complete one each (full 3), and the last
+// one ends below the image (ending 1).
 struct RowsSeen {
-  int64_t first;                // row of the image
-  int64_t above = 0;            // pixel rows that see none
+  int64_t first;                // row of the image that is seen
+  int64_t above = 0;            // pixel rows that see none of it yet
   int64_t early = 0, full = 0;  // image rows that complete no pixel row, or one each
-  int64_t ending = 0;           // pixel rows that end below the image
-  int64_t below = 0;            // and that see none
-  int64_t skipped = 0;          // of the two that may end there: those before `begin`
+  int64_t ending = 0;           // pixel rows that the image's end completes
+  int64_t below = 0;            // and that see none of it any more
+  int64_t skipped = 0;          // of the two that its end may complete: those before `begin`
   RowsSeen(const ConvCall& call, int64_t begin, int64_t end) {
     const int64_t before = call.h.before;
     first = std::max<int64_t>(0, begin - before);
@@ -234,13 +234,13 @@ struct RowsSeen {
 // vector has beyond the last row may be written.
 template <bool kWhole, class D>
 HWY_INLINE void NarrowPlane3x3(D d, const RowsSeen& seen, int64_t width, const float* from,
-                               int64_t step, const float* weight, float first_sum,
-                               const float* limit, float* to) {
+                               int64_t step, const float* weight, float bias, const float* limit,
+                               float* to) {
   using V = hn::Vec<D>;
   V w[9];
   HWY_UNROLL(9)
   for (int t = 0; t < 9; ++t) w[t] = hn::Set(d, weight[t * 16]);
-  const V bias = hn::Set(d, first_sum);
+  const V start = hn::Set(d, bias);
   const auto inside = hn::FirstN(d, width);
   const auto store = [&](V sum) HWY_ATTR {
     if constexpr (kWhole)
@@ -249,7 +249,7 @@ HWY_INLINE void NarrowPlane3x3(D d, const RowsSeen& seen, int64_t width, const f
       StoreRow(d, sum, width, limit, to);
     to += width;
   };
-  V upper = bias, lower = bias;  // of the pixel rows whose last and middle the next row is
+  V upper = start, lower = start;  // of the pixel rows whose last and middle the next row is
   // Adds a row; the pixel row that it completes.
   const auto add = [&]() HWY_ATTR {
     __builtin_prefetch(from + 512, 0, 3);
@@ -262,14 +262,14 @@ HWY_INLINE void NarrowPlane3x3(D d, const RowsSeen& seen, int64_t width, const f
     };
     const V sum = hn::Add(upper, sum_of(2));
     upper = hn::Add(lower, sum_of(1));
-    lower = hn::Add(bias, sum_of(0));
+    lower = hn::Add(start, sum_of(0));
     return sum;
   };
-  for (int64_t i = 0; i < seen.above; ++i) store(bias);
+  for (int64_t i = 0; i < seen.above; ++i) store(start);
   for (int64_t i = 0; i < seen.early; ++i) add();
   for (int64_t i = 0; i < seen.full; ++i) store(add());
   for (int64_t i = 0; i < seen.ending; ++i) store(i + seen.skipped == 0 ? upper : lower);
-  for (int64_t i = 0; i < seen.below; ++i) store(bias);
+  for (int64_t i = 0; i < seen.below; ++i) store(start);
 }
 
 template <int kStep>

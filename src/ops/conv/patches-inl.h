@@ -124,9 +124,8 @@ Patches PatchesInStrips(const ConvCall& call, const ConvTask& task, const PixelB
         const int64_t row = task.top * stride - call.h.before + p * call.h.dilation;
         const int64_t column = task.left * call.w.stride - call.w.before + q * call.w.dilation;
         const int64_t step = call.w.stride * call.x_strides[3], down = stride * call.x_strides[2];
-        const T* from = plane + row * call.x_strides[2] + column * call.x_strides[3];
-        for (int64_t i = 0; i < height; ++i, from += down)
-          Gather(from, step, width, to + i * width);
+        const T* const from = plane + row * call.x_strides[2] + column * call.x_strides[3];
+        for (int64_t i = 0; i < height; ++i) Gather(from + i * down, step, width, to + i * width);
       } else if (shared) {
         for (int64_t f = 0; f < phases; ++f)
           side_by_side(block.image + TapOffset(call, width, 0, q) + f * line,

@@ -1,5 +1,5 @@
 // Tiles of a product whose weight comes in panels of 16 rows and whose other side is found by a table of offsets:
-// vectors run along pixels, weights are broadcast.
+// vectors run along pixels, weights are broadcast. For pixels that fill no vector it is the other way round (LastPixels).
 #if defined(LIVESHAPE_CONV_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef LIVESHAPE_CONV_TILE_INL_H_
 #undef LIVESHAPE_CONV_TILE_INL_H_
@@ -183,9 +183,9 @@ void LastPixels(const TileArgs& args, float* to) {
   }
 }
 
-// As many panels at once as there are registers for: one sum waits for itself.
+// As many panels at once as there are registers for: each sum is a chain, and several hide what one has to wait.
 constexpr int kMostLastPanels = 8;
-constexpr int kMostLastSums = kMostLastPanels * (kMostLastPixels + 1) * 16;
+constexpr int kMostLastSums = kMostLastPanels * HWY_MAX(1, kMostLastPixels) * 16;
 constexpr int LastPanels(int pixels) {
   constexpr int kSums = kTileRows * kTileVectors;
   int panels = 1;

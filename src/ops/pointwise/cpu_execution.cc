@@ -27,7 +27,7 @@ size_t Execution::Bytes(const Program& program) {
 Execution::Execution(const Program& program, std::byte* memory)
     : program_(program),
       isa_(static_cast<int>(ActiveIsa())),
-      chain_(FindChain(ActiveIsa())),
+      chain_(FindChain(MemoryIsa())),
       operands_(reinterpret_cast<Operand*>(memory)),
       ops_(reinterpret_cast<ChainOp*>(memory + Aligned(program.values * sizeof(Operand)))),
       registers_(memory + Aligned(program.values * sizeof(Operand)) +

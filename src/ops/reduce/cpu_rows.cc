@@ -133,7 +133,7 @@ LS_SIMD_TABLE(FindRuns);
 LS_SIMD_TABLE(Finish);
 }  // namespace
 
-ReduceRuns FindReduceRuns(DType dtype) { return LS_SIMD(FindRuns)(dtype); }
+ReduceRuns FindReduceRuns(DType dtype) { return LS_SIMD_FOR_MEMORY(FindRuns)(dtype); }
 FinishFn FindReduceFinish() { return LS_SIMD(Finish); }
 
 }  // namespace liveshape::cpu

@@ -64,7 +64,7 @@
 #else
 #define LS_SIMD_NEWER_TARGETS 0
 #endif
-// A sanitizer build takes a third longer with AVX-512, which has no code of its own: see isa.cc too.
+// A sanitizer build takes a third longer with AVX-512, which has hardly any code of its own: see isa.cc too.
 #ifdef LS_WITHOUT_AVX512
 #define LS_SIMD_LEFT_OUT HWY_AVX3
 #else
@@ -112,3 +112,5 @@
       LS_SIMD_NEON(function), LS_SIMD_WASM(function)}
 
 #define LS_SIMD(function) (function##PerIsa[static_cast<int>(::liveshape::cpu::ActiveIsa())])
+#define LS_SIMD_FOR_MEMORY(function) \
+  (function##PerIsa[static_cast<int>(::liveshape::cpu::MemoryIsa())])

@@ -49,9 +49,21 @@ const Detected& Machine() {
   return detected;
 }
 
-std::atomic<Isa>& Active() {
-  static std::atomic<Isa> active{BestIsa()};
-  return active;
+bool TakesTwoTurns() {
+#if defined(__x86_64__)
+  return __builtin_cpu_is("amdfam19h");
+#else
+  return false;
+#endif
+}
+
+struct Choice {
+  std::atomic<Isa> active{BestIsa()};
+  std::atomic<Isa> memory{BestIsa() == Isa::kAvx512 && TakesTwoTurns() ? Isa::kAvx2 : BestIsa()};
+};
+Choice& Chosen() {
+  static Choice choice;
+  return choice;
 }
 
 }  // namespace
@@ -69,11 +81,13 @@ std::span<const Isa> AvailableIsas() { return {Machine().isas.data(), Machine().
 
 Isa BestIsa() { return Machine().isas[Machine().count - 1]; }
 
-Isa ActiveIsa() { return Active().load(std::memory_order_relaxed); }
+Isa ActiveIsa() { return Chosen().active.load(std::memory_order_relaxed); }
+Isa MemoryIsa() { return Chosen().memory.load(std::memory_order_relaxed); }
 
 bool SetIsa(Isa isa) {
   if (!Has(isa)) return false;
-  Active().store(isa, std::memory_order_relaxed);
+  Chosen().active.store(isa, std::memory_order_relaxed);
+  Chosen().memory.store(isa, std::memory_order_relaxed);
   return true;
 }
 

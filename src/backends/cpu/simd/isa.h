@@ -33,6 +33,9 @@ std::optional<Isa> IsaFromName(std::string_view name);
 std::span<const Isa> AvailableIsas();  // of this build on this machine
 Isa BestIsa();
 Isa ActiveIsa();
+// For kernels that wait for memory, not for their arithmetic: the active one, but half of AVX-512 where nobody asked for
+// it and the processor takes it in two turns (Zen 4). Sums, maxima and products of two tensors are 5 to 10 % faster so.
+Isa MemoryIsa();
 // Process-wide; takes effect at the next kernel call. False, and no change, if the machine lacks it.
 bool SetIsa(Isa isa);
 
