@@ -128,6 +128,41 @@ TEST(Conv, BlocksOfPixelsRowsAndDepth) {
   }
 }
 
+// Strips that are the image itself, some elements on: padding and dilation beyond the image too, small images in one block.
+TEST(Conv, RowsAsWideAsTheImage) {
+  const auto same = [](int64_t size, int64_t dilation, int64_t before) {
+    return ops::Window{size, 1, dilation, before, dilation * (size - 1) - before};
+  };
+  for (const int64_t width : {1, 3, 7, 15, 28, 33})
+    for (const DType dtype : {DType::kF32, DType::kF16})
+      CheckConv({2, 6, 10, 2, 19, width, same(3, 1, 1), same(3, 1, 1), dtype});
+  for (const int64_t before : {0, 1, 3, 8})
+    CheckConv({1, 3, 5, 1, 25, 21, same(5, 2, 8 - before), same(3, 4, before)});
+  CheckConv({30, 4, 9, 1, 4, 5, same(3, 1, 2), same(7, 2, 6)});  // no pixel sees all taps
+  CheckConv({1, 3, 5, 1, 2, 3, same(9, 1, 4), same(9, 1, 8)});
+}
+
+// Windows that lie apart, inside the image: four taps at once, but for those that a row or a block of the sum ends with.
+TEST(Conv, WindowsSideBySide) {
+  for (const int64_t size : {3, 4, 6, 9, 14})
+    for (const int64_t stride : {4, 5, 14}) {
+      const ops::Window window = {.size = size, .stride = stride};
+      for (const int64_t across : {1, 3, 4, 14})
+        CheckConv({across == 3 ? 5 : 1, 3, 17, 1, size + 2 * stride, size + (across - 1) * stride,
+                   window, window, across == 4 ? DType::kBF16 : DType::kF32});
+    }
+}
+
+// Every second pixel of a row, to the last of the image; more channels than one block of the sum has.
+TEST(Conv, EverySecondPixel) {
+  const ops::Window two = {.size = 1, .stride = 2};
+  for (const int64_t width : {15, 31, 32, 33, 55, 56, 63})
+    CheckConv({2, 40, 33, 1, 9, width, two, two});
+  CheckConv({3, 300, 70, 1, 56, 57, two, two});
+  CheckConv({1, 40, 64, 1, 1, 56, two, two});  // the last tile that fetches ends inside a panel
+  CheckConv({2, 520, 24, 2, 11, 29, two, two});
+}
+
 // 3 x 3 with channels enough for tiles: even and odd sizes, rows of less than a vector and of more than a block of tiles,
 // images that share a block, any padding.
 TEST(Conv, TilesOfTwoByTwo) {

@@ -43,7 +43,9 @@ void TransposeStrip(const uint32_t* from, int64_t stride, uint32_t* to, int64_t 
                     int64_t columns) {
   int64_t c = 0;
   for (; c + 4 <= columns; c += 4) Square(from + c * stride, stride, to + c, pitch);
-  Columns(from, stride, to, pitch, c, columns);
+  if (c == columns) return;
+  if (columns < 4) return Columns(from, stride, to, pitch, 0, columns);
+  Square(from + (columns - 4) * stride, stride, to + columns - 4, pitch);  // some of them again
 }
 
 void Transpose(const uint32_t* from, int64_t stride, uint32_t* to, int64_t pitch) {

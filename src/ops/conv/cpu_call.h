@@ -55,21 +55,16 @@ Int ImageLine(const ops::Window& w, Int width) {
 // rows of one group.
 // What the pixels see is laid out in the worker's scratch, some channels at a time; the weight is streamed as
 // it lies in the file.
-inline constexpr int64_t kPatchDepth = 128;  // about: a weight panel's is 8 KB
-inline int64_t PatchDepth(int64_t taps) {    // at most, in whole channels
-  return taps > kPatchDepth ? kPatchDepth : (kPatchDepth + taps / 2) / taps * taps;
+inline constexpr int64_t kPatchDepth = 128;      // about: a weight panel's is 8 KB
+inline constexpr int64_t kMostPatchDepth = 256;  // of any ISA: kStepDepth in tile-inl.h
+// Terms of a sum at a time, at most: about `depth`, in whole channels.
+inline int64_t PatchDepth(int64_t depth, int64_t taps) {
+  return taps > depth ? depth : (depth + taps / 2) / taps * taps;
 }
 // How much more there is room for in a cache where the whole sum is shorter than that, up to kMostRoom.
 inline constexpr int64_t kMostRoom = 4;
 inline int64_t RoomOfShortSums(int64_t depth) {
   return std::clamp<int64_t>(kPatchDepth / std::max<int64_t>(1, depth), 1, kMostRoom);
-}
-// As even as whole channels allow: a short last step would be mostly loading and storing of sums.
-inline int64_t PatchStep(int64_t depth, int64_t taps) {
-  const int64_t most = PatchDepth(taps);
-  if (most < taps) return most;
-  const int64_t steps = (depth + most - 1) / most, channels = depth / taps;
-  return (channels + steps - 1) / steps * taps;
 }
 inline constexpr int64_t kPatchPixels = 432;  // of a block, about: at most 220 KB of L2
 // Of a block of whole rows: more where the sum is short, since neighbours lay the rows between them out twice.
@@ -93,14 +88,14 @@ inline int64_t OddLines(int64_t floats) { return ((floats + 15) / 16 | 1) * 16; 
 // Scratch of one worker, in floats; grows with the block, so what is planned for the largest is enough.
 struct ProductScratch {
   int64_t image;    // what the block sees of one channel
-  int64_t packed;   // and of all that a block of PatchDepth needs, as rows or strips
+  int64_t packed;   // and of all that a block of kMostPatchDepth needs, as rows or strips
   int64_t offsets;  // int64_t each
   int64_t sums;  // of blocks that y cannot hold them for: halves, several images, parts of a vector
   // A block of `height` x `width` pixels of each image, by `rows` of the weight.
   ProductScratch(const ops::Window& h, const ops::Window& w, int64_t images, int64_t height,
                  int64_t width, int64_t depth, int64_t rows) {
     const int64_t pixels = images * height * width;
-    const int64_t patch_rows = std::min(depth, PatchDepth(h.size * w.size));
+    const int64_t patch_rows = std::min(depth, PatchDepth(kMostPatchDepth, h.size * w.size));
     image = OddLines(((height - 1) * h.stride + h.span()) * ImageLine(w, width));
     packed = OddLines(pixels + kVectorSlack) * patch_rows + kVectorSlack;
     offsets = OddLines(2 * patch_rows);
@@ -145,7 +140,7 @@ Int PlannedProductFloats(const ops::Window& h, const ops::Window& w, Int batch, 
   const int64_t beyond = std::max<int64_t>(0, h.span() - h.stride);
   const Int image = pixels * (h.stride * w.stride) + rows * (h.stride * line) +
                     pixels * (beyond * w.stride) + beyond * line;
-  const int64_t patch_rows = std::min(depth, PatchDepth(h.size * w.size));
+  const int64_t patch_rows = std::min(depth, PatchDepth(kMostPatchDepth, h.size * w.size));
   const Int all = AtMost(batch * height * width, most + kVectorPixels);
   return odd_lines(image) + odd_lines(all + kVectorSlack) * patch_rows +
          (kVectorSlack + OddLines(2 * patch_rows)) +

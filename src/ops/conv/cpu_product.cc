@@ -28,10 +28,66 @@ namespace {
 // Where pixels that see themselves alone lie in the image: pixel j at data[k * step + j].
 struct Source {
   const float* data = nullptr;  // not null: still to be copied to the patches
-  const float* next =
-      nullptr;  // not null: those of the block that comes next, to be fetched into L2
   int64_t step = 0;
 };
+
+// What the block of pixels that comes next sees of the image, where every pixel sees one: tiles of this block fetch it into
+// L2, each a line of as many channels as sums have terms. No hardware foresees where the rows go on that are read, and
+// waiting for them took up to a seventh of the time if only every second one is (Zen 4, 256 channels of 56 x 56, four
+// images).
+class Ahead {
+ public:
+  Ahead() = default;
+  Ahead(const float* from, int64_t channel_step, int64_t rows, int64_t row_step, int64_t row_floats)
+      : channel_step(channel_step),
+        from_(from),
+        rows_(rows),
+        row_step_(row_step),
+        row_floats_(row_floats) {}
+  int64_t lines() const { return rows_ * LinesOfRow(); }
+  bool done() const { return row_ == rows_; }
+  const float* Next() {
+    const float* const line = from_ + row_ * row_step_ + std::min(column_, row_floats_ - 1);
+    column_ += kLine;
+    if (column_ >= LinesOfRow() * kLine) column_ = 0, ++row_;
+    return line;
+  }
+  int64_t channel_step = 0;
+
+ private:
+  static constexpr int64_t kLine = 16;
+  // Rows begin anywhere in a line: every 16th float of them and the last.
+  int64_t LinesOfRow() const { return (row_floats_ + kLine - 2) / kLine + 1; }
+  const float* from_ = nullptr;
+  int64_t rows_ = 0, row_step_ = 0, row_floats_ = 0;
+  int64_t row_ = 0, column_ = 0;  // of the next line
+};
+
+// What pixel [top, left] sees of a channel, if that is one pixel.
+const float* SeenFrom(const ConvCall& call, const float* channel, int64_t top, int64_t left) {
+  return channel + (top * call.h.stride - call.h.before) * call.x_strides[2] +
+         (left * call.w.stride - call.w.before) * call.x_strides[3];
+}
+
+// After the channels before `next` of a task's group: the others, or what the task behind it in RunProduct sees.
+Ahead AheadOf(const ConvCall& call, const ConvTask& task, const float* planes, int64_t next) {
+  if (call.taps() > 1 || task.images > 1 || call.x_strides[3] != 1) return {};
+  int64_t top = task.top, left = task.left;
+  const float* channel = planes + next * call.x_strides[1];
+  if (next == call.channels) {
+    const bool group_ends = task.row_end % call.group_rows() == 0;
+    left = task.right;
+    if (left == call.out_width) left = 0, top = task.bottom;
+    const bool all = top == call.out_height;
+    if (all) top = 0;
+    if (!all || !group_ends)
+      channel = planes;  // else those of the next group, or of the next image
+  }
+  const int64_t rows = std::min(task.bottom - task.top, call.out_height - top);
+  const int64_t row_floats = (task.right - task.left - 1) * call.w.stride + 1;
+  return {SeenFrom(call, channel, top, left), call.x_strides[1], rows,
+          call.h.stride * call.x_strides[2], row_floats};
+}
 
 // Sums of a block of pixels, complete or to be added to: rows `ld` apart.
 struct Sums {
@@ -52,7 +108,7 @@ float BiasOf(const ConvCall& call, int64_t row) {
 // no more of L1 than that of one does else, of some from the first one's first row on. A tile takes them one after another.
 void PanelProduct(const ConvCall& call, const ConvTask& task, const PixelTiles& tiles,
                   int64_t begin, int64_t end, int64_t k0, int64_t depth, const Patches& patches,
-                  const Source& source, const Sums& sums) {
+                  const Source& source, Ahead& ahead, const Sums& sums) {
   if (tiles.tiles == 0) return;
   HWY_ALIGN float bias[16 * kMostRoom];
   const bool add_bias = call.bias != nullptr && k0 + depth == call.depth();
@@ -92,8 +148,6 @@ void PanelProduct(const ConvCall& call, const ConvTask& task, const PixelTiles& 
       }
     }
     args.bias = add_bias ? bias : nullptr;
-    // While the first tile works, the next panel's block comes.
-    args.next = weight + (rows + 15) / 16 * panel_step;
     int64_t left = rows;
     const auto run = [&](TileFn tile, int64_t tile_rows, int64_t repeats) HWY_ATTR {
       args.weight = weight + (rows - left) / 16 * panel_step + (rows - left) % 16;
@@ -104,20 +158,23 @@ void PanelProduct(const ConvCall& call, const ConvTask& task, const PixelTiles& 
       if (add_bias) args.bias += done;
       for (int64_t v = 0; v < wide; ++v) args.c[v] += done * args.ldc;
     };
-    const int64_t pixel = args.pixels[0] - patches.data;
     if (source.data != nullptr) {
-      for (int64_t v = 0; v < wide; ++v) args.source[v] = source.data + pixel + v * kPixelLanes;
+      for (int64_t v = 0; v < wide; ++v)
+        args.source[v] = source.data + (args.pixels[v] - patches.data);
       args.source_step = source.step;
       run(CopyTileOf(wide), kTileRows, 1);
     }
-    if (source.next != nullptr && left >= 2 * kTileRows) {
-      args.next_step = source.step;
-      for (const int64_t half : {0, 12}) {  // three vectors of AVX2 are a line and a half
-        args.next = source.next + pixel + half;
-        run(TileOf(kTileRows, wide, true), kTileRows, 1);
-      }
-    }
-    if (left >= kTileRows) run(TileOf(kTileRows, wide, t == 0), kTileRows, left / kTileRows);
+    args.next_step = ahead.channel_step;
+    for (; !ahead.done() && left >= kTileRows; run(TileOf(kTileRows, wide, true), kTileRows, 1))
+      args.next = ahead.Next();
+    args.next_step = 16;
+    // While the first tile works, the next panel's block comes.
+    args.next = weight + (rows + 15) / 16 * panel_step;
+    // The rest of a panel that was begun, then whole ones.
+    const TileFn tile = TileOf(kTileRows, wide, t == 0);
+    const int64_t begun = (rows - left) % 16, rest = begun == 0 ? 0 : std::min(left, 16 - begun);
+    if (rest >= kTileRows) run(tile, kTileRows, rest / kTileRows);
+    if (left >= kTileRows) run(tile, kTileRows, left / kTileRows);
     if (left > 0) run(TileOf(left, wide, false), left, 1);
     if (!whole) {
       for (int64_t v = 0; v < wide; ++v)
@@ -176,7 +233,7 @@ void ProductTyped(const ConvCall& call, const ConvTask& task) {
   const bool in_rows = (!small || (block.images == 1 && block.width % kPixelLanes == 0)) &&
                        by_row.rows * by_row.across * 16 <= all.across * 17 &&
                        (channels < call.channels ? channels : call.channels) * block.layout.image <=
-                           block.layout.packed;
+                           OddLines(pixels + kVectorSlack) * most;
   // Those that would fill at most half of a vector are left out of the tiles.
   const int64_t beyond = in_rows ? 0 : pixels % kPixelLanes;
   const int64_t last = beyond <= kMostLastPixels ? beyond : 0;
@@ -199,21 +256,23 @@ void ProductTyped(const ConvCall& call, const ConvTask& task) {
     const Patches patches = in_place  ? PatchesToCome(block, depth)
                             : in_rows ? PatchesInRows(call, task, block, planes, k0, depth)
                                       : PatchesInStrips(call, task, block, planes, k0, depth);
+    Ahead ahead;
+    if constexpr (std::is_same_v<T, float>) ahead = AheadOf(call, task, planes, k0 + depth);
+    const int64_t panel_tiles = tiles.tiles * (16 / kTileRows);
+    const int64_t fetching = panel_tiles == 0 ? 0 : DivideUp(ahead.lines(), panel_tiles) * 16;
     for (int64_t begin = task.row_begin, end; begin < task.row_end; begin = end) {
-      const int64_t panels = begin % 16 == 0 && !in_place ? RoomOfShortSums(depth) : 1;
+      const bool one = begin % 16 != 0 || (in_place && begin == task.row_begin);
+      const int64_t panels = one ? 1 : std::max(kTilePanels, RoomOfShortSums(depth));
       end = std::min(begin / 16 * 16 + 16 * panels, task.row_end);
       Source source;
       if constexpr (std::is_same_v<T, float>) {
-        const auto at = [&](int64_t k, int64_t column) HWY_ATTR {
-          return planes + k * call.x_strides[1] + task.top * call.x_strides[2] + column;
-        };
-        const int64_t next = k0 + depth;
-        if (in_place && begin == task.row_begin) source.data = at(k0, task.left);
-        if (in_place && end == task.row_end)
-          source.next = next < call.depth() ? at(next, task.left) : at(0, task.right);
-        source.step = call.x_strides[1];
+        if (in_place && begin == task.row_begin)
+          source = {SeenFrom(call, planes + k0 * call.x_strides[1], task.top, task.left),
+                    call.x_strides[1]};
       }
-      PanelProduct(call, task, tiles, begin, end, k0, depth, patches, source, sums);
+      // The last panels fetch.
+      Ahead none, &now = task.row_end - end < fetching ? ahead : none;
+      PanelProduct(call, task, tiles, begin, end, k0, depth, patches, source, now, sums);
     }
     if (last > 0) LastProduct(call, task, pixels - last, last, k0, depth, patches, sums);
   }

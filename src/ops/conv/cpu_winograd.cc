@@ -15,7 +15,7 @@ HWY_BEFORE_NAMESPACE();
 namespace liveshape::cpu::HWY_NAMESPACE {
 namespace {
 
-constexpr int64_t kSumBlock = 128;  // terms of one chain of multiply-adds, at most
+constexpr int64_t kSumBlock = kStepDepth;  // terms of one chain of multiply-adds, at most
 
 void WinogradWeight(const ConvCall& call, int64_t panel, float* points) {
   call.w.stride == 1 ? WeightPoints<1>(call, panel, points) : WeightPoints<2>(call, panel, points);

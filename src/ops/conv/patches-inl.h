@@ -6,6 +6,7 @@
 #define LIVESHAPE_CONV_PATCHES_INL_H_
 #endif
 
+#include "backends/cpu/transpose.h"
 #include "hwy/highway.h"
 #include "ops/conv/cpu_call.h"
 #include "ops/conv/rows-inl.h"
@@ -14,6 +15,15 @@
 HWY_BEFORE_NAMESPACE();
 namespace liveshape::cpu::HWY_NAMESPACE {
 namespace {
+
+// Rows of the patches at a time, as even as whole channels allow: a short last step would be mostly loading and storing of
+// sums.
+int64_t PatchStep(int64_t depth, int64_t taps) {
+  const int64_t most = PatchDepth(kStepDepth, taps);
+  if (most < taps) return most;
+  const int64_t steps = (depth + most - 1) / most, channels = depth / taps;
+  return (channels + steps - 1) / steps * taps;
+}
 
 // Where the patches of a block are found: pixel [i, j] of the tiles sees data[offsets[k] + i * row_step + j].
 struct Patches {
@@ -85,6 +95,26 @@ bool NeedsNoPadding(const ConvCall& call, const ConvTask& task) {
          inside(call.w, task.left, task.right, call.width);
 }
 
+// Some of `taps` neighbouring taps across of height x width pixels that see `from` first, all of it inside the image: to[t *
+// strip + i * width + j] is what pixel [i, j] sees by tap t. Gives how many were made.
+template <typename T>
+int64_t GatherTaps(const ConvCall& call, const T* from, int64_t taps, int64_t height, int64_t width,
+                   float* to, int64_t strip) {
+  const int64_t down = call.h.stride * call.x_strides[2], step = call.w.stride * call.x_strides[3];
+  constexpr int64_t kSome = 4;
+  if constexpr (std::is_same_v<T, float>) {
+    if (taps >= kSome && step >= kSome && call.w.dilation * call.x_strides[3] == 1) {
+      const TransposeStripFn turn = FindTransposeStrip();
+      for (int64_t i = 0; i < height; ++i, from += down, to += width)
+        turn(reinterpret_cast<const uint32_t*>(from), step, reinterpret_cast<uint32_t*>(to), strip,
+             width);
+      return kSome;
+    }
+  }
+  for (int64_t i = 0; i < height; ++i, from += down, to += width) Gather(from, step, width, to);
+  return 1;
+}
+
 // Vectors along all pixels need the rows side by side: a strip for every channel and tap across, which the
 // taps down share where that is less than a strip for each. Images follow one another in the strips.
 template <typename T>
@@ -95,9 +125,11 @@ Patches PatchesInStrips(const ConvCall& call, const ConvTask& task, const PixelB
   const int64_t line = ImageLine(call.w, width), span = call.h.span();
   const int64_t phases = stride < span ? stride : span;
   const int64_t phase_rows = height + (span - 1) / stride;
-  const bool shared = block.images == 1 && phases * phase_rows < call.h.size * height &&
-                      PatchDepth(call.taps()) >= call.taps();
-  const bool direct = !shared && NeedsNoPadding(call, task);
+  const bool shared =
+      block.images == 1 && phases * phase_rows < call.h.size * height && call.taps() <= kStepDepth;
+  const bool shifted = stride == 1 && call.w.stride == 1 && width == call.width &&
+                       call.x_strides[2] == width && call.x_strides[3] == 1;
+  const bool direct = !shared && !shifted && NeedsNoPadding(call, task);
   const int64_t strip =
       OddLines(shared ? phases * phase_rows * width : block.pixels() + kVectorSlack);
   // What a vector has beyond a row, the next one overwrites; beyond the last is slack, or the next strip.
@@ -109,9 +141,10 @@ Patches PatchesInStrips(const ConvCall& call, const ConvTask& task, const PixelB
   for (int64_t image = 0; image < block.images; ++image) {
     float* const first = block.packed + image * block.image_pixels();
     float* to = first;
+    int64_t made = 0;  // rows of the patches, where `direct`
     ForEachTap(call, k0, depth, [&](int64_t k, int64_t channel, int64_t p, int64_t q) HWY_ATTR {
       const T* const plane = planes + image * call.x_strides[0] + channel * call.x_strides[1];
-      if (!direct && (k == 0 || (p == 0 && q == 0)))
+      if (!direct && !shifted && (k == 0 || (p == 0 && q == 0)))
         LayOut(call, plane, task.top, task.bottom, task.left, task.right, block.image);
       if (shared && p > 0) {
         const int64_t row = p * call.h.dilation;
@@ -120,12 +153,14 @@ Patches PatchesInStrips(const ConvCall& call, const ConvTask& task, const PixelB
         return;
       }
       block.offsets[k] = to - first;
-      if (direct) {
-        const int64_t row = task.top * stride - call.h.before + p * call.h.dilation;
-        const int64_t column = task.left * call.w.stride - call.w.before + q * call.w.dilation;
-        const int64_t step = call.w.stride * call.x_strides[3], down = stride * call.x_strides[2];
+      const int64_t row = task.top * stride - call.h.before + p * call.h.dilation;
+      const int64_t column = task.left * call.w.stride - call.w.before + q * call.w.dilation;
+      if (shifted) {
+        ShiftedRows(call, plane, row, shared ? phase_rows : height, column, to);
+      } else if (direct) {
         const T* const from = plane + row * call.x_strides[2] + column * call.x_strides[3];
-        for (int64_t i = 0; i < height; ++i) Gather(from + i * down, step, width, to + i * width);
+        const int64_t taps = std::min(call.w.size - q, depth - k);
+        if (k == made) made += GatherTaps(call, from, taps, height, width, to, strip);
       } else if (shared) {
         for (int64_t f = 0; f < phases; ++f)
           side_by_side(block.image + TapOffset(call, width, 0, q) + f * line,

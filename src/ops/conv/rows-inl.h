@@ -40,6 +40,9 @@ HWY_INLINE void Gather(const T* from, int64_t step, int64_t count, float* to) {
   const Lane d;
   constexpr int64_t lanes = kPixelLanes;
   if (step == 1 && count >= lanes) {
+    hn::StoreU(LoadAsFloat(d, from), d, to);
+    // From the next whole vector of memory on: stores that cross lines take twice as long.
+    i = lanes - static_cast<int64_t>(reinterpret_cast<uintptr_t>(to) / sizeof(float) % lanes);
     for (; i + lanes <= count; i += lanes) hn::StoreU(LoadAsFloat(d, from + i), d, to + i);
     hn::StoreU(LoadAsFloat(d, from + count - lanes), d, to + count - lanes);
     return;
@@ -51,9 +54,14 @@ HWY_INLINE void Gather(const T* from, int64_t step, int64_t count, float* to) {
     }
     // The last vector must not read beyond the last even element: what is even there is odd one before.
     i = count - lanes;
-    const auto low = LoadAsFloat(d, from + 2 * i), high = LoadAsFloat(d, from + 2 * i + lanes - 1);
-    hn::StoreU(hn::ConcatUpperLower(d, hn::ConcatOdd(d, high, high), hn::ConcatEven(d, low, low)),
-               d, to + i);
+    const auto high = LoadAsFloat(d, from + 2 * i + lanes - 1);
+    if (i > 0) {
+      const auto low = LoadAsFloat(d, from + 2 * i - 1);
+      hn::StoreU(hn::ConcatOdd(d, high, low), d, to + i);
+    } else {
+      const auto even = hn::ConcatEven(d, high, LoadAsFloat(d, from));
+      hn::StoreU(hn::ConcatUpperLower(d, hn::ConcatOdd(d, high, high), even), d, to);
+    }
     return;
   }
 #endif
@@ -65,6 +73,33 @@ HWY_INLINE void FillZero(float* to, int64_t count) {
   const Lane d;
   constexpr int64_t lanes = kPixelLanes;
   for (int64_t i = 0; i < count; i += lanes) hn::StoreU(hn::Zero(d), d, to + i);
+}
+
+// Pixels of whole rows that move by one over an image as wide as they: rows [first, first + rows) of it, `shift` elements
+// on, with zeros where a pixel would see beyond its row or the image. Whole vectors may be written behind the last row.
+template <typename T>
+HWY_INLINE void ShiftedRows(const ConvCall& call, const T* plane, int64_t first, int64_t rows,
+                            int64_t shift, float* to) {
+  const int64_t width = call.width;
+  const auto within = [](int64_t v, int64_t low, int64_t high) HWY_ATTR {
+    return v < low ? low : v > high ? high : v;
+  };
+  const int64_t begin = within(-first, 0, rows), end = within(call.height - first, begin, rows);
+  FillZero(to, begin * width);
+  const T* const from = plane + (first + begin) * width;
+  float* const inside = to + begin * width;
+  const int64_t count = (end - begin) * width;
+  const int64_t from_left = within(-shift, 0, width), to_right = within(width - shift, 0, width);
+  if (from_left < to_right) {
+    Gather(from + from_left + shift, 1, count - width + to_right - from_left, inside + from_left);
+  }
+  const auto clear = [&](int64_t left, int64_t right) HWY_ATTR {
+    for (int64_t j = left; j < right; ++j)
+      for (int64_t row = 0; row < count; row += width) inside[row + j] = 0;
+  };
+  clear(0, from_left);
+  clear(to_right, width);
+  FillZero(inside + count, (rows - end) * width);
 }
 
 // Where tap [p, q] of the first pixel lies in rows laid out for `width` pixels.
