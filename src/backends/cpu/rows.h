@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "backends/cpu/kernel.h"
+#include "backends/cpu/stream.h"
 
 namespace liveshape::cpu {
 
@@ -61,6 +62,9 @@ inline int64_t RowsOfPart(int64_t row_length) {
   return std::max<int64_t>(1, 32768 / std::max<int64_t>(1, row_length));
 }
 
+// A row that is streamed is made on the stack first: no larger than L1 leaves room for.
+inline constexpr int64_t kStreamRowBytes = 16384;
+
 // Every row (last dim) of input 0 in parallel, with the same row of the other inputs in `with`:
 //
 //   ForEachRow(args, {&x, &cos, &sin}, [&](const std::array<const std::byte*, 3>& in, std::byte* out) { ... });
@@ -77,6 +81,9 @@ void ForEachRow(const KernelArgs& args, const std::array<const View*, N>& inputs
   const int64_t rows = y.numel() / n, together = RowsOfPart(n);
   // What nobody else reads is written to the same lines again and again.
   const bool passing = args.passing && together * args.pool.size() <= rows;
+  const bool streamed = args.written == nullptr && n * size <= kStreamRowBytes &&
+                        (N + 1) * rows * n * size >= static_cast<int64_t>(kStreamBytes);
+  const StreamFn stream = FindStream();
   args.pool.ParallelFor(rows, RowGrain(n), [&](int64_t begin, int64_t end, int worker) {
     RowWalker<N> walk(x.dims, outer, strides, begin);
     std::array<const std::byte*, N> at;
@@ -84,11 +91,18 @@ void ForEachRow(const KernelArgs& args, const std::array<const View*, N>& inputs
       std::byte* const part = y.data + (passing ? worker * together : first) * n * size;
       for (std::byte* out = part; r < std::min(end, first + together); ++r, walk.Next()) {
         for (size_t k = 0; k < N; ++k) at[k] = inputs[k]->data + walk.offset(k) * size;
-        row(at, out);
+        if (streamed) {
+          alignas(64) std::byte made[kStreamRowBytes];
+          row(at, made);
+          stream(made, out, static_cast<size_t>(n * size));
+        } else {
+          row(at, out);
+        }
         out += n * size;
       }
       if (args.written) (*args.written)({first * n, r * n, worker, part});
     }
+    if (streamed) FlushStreams();
   });
 }
 

@@ -1,6 +1,7 @@
 // Kernels over rows (softmax, norms, rope, reductions, running sums, copies) against references in double:
 // layouts, extents of 0 and 1, odd lengths, NaN and infinities, every ISA, any thread count.
 #include "backends/cpu/kernel_testing.h"
+#include "backends/cpu/stream.h"
 #include "backends/cpu/strided_copy.h"
 
 namespace liveshape::cpu {
@@ -140,6 +141,33 @@ TEST(Norms, RmsAndLayer) {
                    });
       }
     }
+  }
+}
+
+// Beyond kStreamBytes rows pass by the caches: the same bits as of a row by itself.
+TEST(Norms, LargeResultsAreStreamed) {
+  const int64_t n = 1003;  // rows begin anywhere in a line
+  for (DType t : {DType::kF32, DType::kBF16}) {
+    const int64_t size = static_cast<int64_t>(SizeOf(t));
+    const int64_t rows = static_cast<int64_t>(kStreamBytes) / (2 * n * size) + 1;
+    Tensor x(t, {rows, n}), w(t, {n}), b(t, {n}), out(t, {rows, n});
+    x.Fill(1, -2, 5), w.Fill(2), b.Fill(3);
+    for (int threads : {1, 3}) {
+      const auto run = [&](Tensor& from, Tensor& to) {
+        return RunKernel(kLayerNormKernel, {{"eps", 1e-5}}, {&from, &w, &b}, to, PoolOf(threads));
+      };
+      ASSERT_TRUE(run(x, out).ok());
+      for (int64_t row = 0; row < rows; row += row % 2 == 0 ? 1 : rows / 9) {
+        Tensor some(t, {1, n}), alone(t, {1, n});
+        for (int64_t k = 0; k < n; ++k) some.Set(k, x.Get(row * n + k));
+        ASSERT_TRUE(run(some, alone).ok());
+        ASSERT_EQ(std::memcmp(alone.bytes().data(), out.bytes().data() + row * n * size, n * size),
+                  0)
+            << row;
+      }
+    }
+    for (size_t i = rows * n * size; i < out.bytes().size(); ++i)
+      ASSERT_EQ(out.bytes()[i], std::byte{0x7f}) << "written beyond the output";
   }
 }
 
