@@ -42,11 +42,17 @@ struct ConvCall {
 
 // Rows of the image that some pixel rows see are laid out with their padding and split by the stride, so that
 // every tap reads whole vectors: the floats of one such row, `stride` phases of `width` pixels and what a
-// window has beyond its first.
+// window has beyond its first. Phases of several begin with a line of the cache, if the row does.
 inline constexpr int64_t kVectorSlack = 16;  // a vector beyond the last pixel, of any ISA
-template <typename Int>                      // int64_t, or an Expr for the planner
+inline int64_t PhaseBeyond(const ops::Window& w) { return (w.span() - 1) / w.stride; }
+template <typename Int>  // int64_t, or an Expr for the planner
 Int ImageLine(const ops::Window& w, Int width) {
-  return (width + ((w.span() - 1) / w.stride + kVectorSlack)) * w.stride;
+  const Int phase = width + PhaseBeyond(w);
+  return ((w.stride > 1 ? RoundUp16(phase) : phase) + kVectorSlack) * w.stride;
+}
+// ImageLine of any width is at most width * stride and this.
+inline int64_t LineBeyond(const ops::Window& w) {
+  return (PhaseBeyond(w) + kVectorSlack + (w.stride > 1 ? 15 : 0)) * w.stride;
 }
 
 // ---- As a product of the weight with patches of the image: cpu_product.cc.
@@ -136,7 +142,7 @@ Int PlannedProductFloats(const ops::Window& h, const ops::Window& w, Int batch, 
   const int64_t most = PatchPixels(depth);
   const Int pixels = AtMost(height * width, most + kVectorPixels);
   const Int rows = AtMost(height, MostBlockRows(width, most));
-  const int64_t line = ImageLine(w, int64_t{0});
+  const int64_t line = LineBeyond(w);
   const int64_t beyond = std::max<int64_t>(0, h.span() - h.stride);
   const Int image = pixels * (h.stride * w.stride) + rows * (h.stride * line) +
                     pixels * (beyond * w.stride) + beyond * line;

@@ -120,7 +120,6 @@ int64_t GatherTaps(const ConvCall& call, const T* from, int64_t taps, int64_t he
 template <typename T>
 Patches PatchesInStrips(const ConvCall& call, const ConvTask& task, const PixelBlock& block,
                         const T* planes, int64_t k0, int64_t depth) {
-  const Lane d;
   const int64_t height = block.height, width = block.width, stride = call.h.stride;
   const int64_t line = ImageLine(call.w, width), span = call.h.span();
   const int64_t phases = stride < span ? stride : span;
@@ -133,10 +132,14 @@ Patches PatchesInStrips(const ConvCall& call, const ConvTask& task, const PixelB
   const int64_t strip =
       OddLines(shared ? phases * phase_rows * width : block.pixels() + kVectorSlack);
   // What a vector has beyond a row, the next one overwrites; beyond the last is slack, or the next strip.
-  const auto side_by_side = [&](const float* from, int64_t rows, float* to) HWY_ATTR {
+  const auto copy_rows = [&](auto v, const float* from, int64_t rows, float* to) HWY_ATTR {
     for (int64_t i = 0; i < rows; ++i)
-      for (int64_t j = 0; j < width; j += kPixelLanes)
-        hn::StoreU(hn::LoadU(d, from + i * stride * line + j), d, to + i * width + j);
+      for (int64_t j = 0; j < width; j += static_cast<int64_t>(hn::Lanes(v)))
+        hn::StoreU(hn::LoadU(v, from + i * stride * line + j), v, to + i * width + j);
+  };
+  const hn::CappedTag<float, 8> half;  // stores cross fewer lines
+  const auto side_by_side = [&](const float* from, int64_t rows, float* to) HWY_ATTR {
+    width <= 8 ? copy_rows(half, from, rows, to) : copy_rows(Lane(), from, rows, to);
   };
   for (int64_t image = 0; image < block.images; ++image) {
     float* const first = block.packed + image * block.image_pixels();

@@ -7,6 +7,7 @@
 #endif
 
 #include <cstdint>
+#include <type_traits>
 
 #include "backends/cpu/gemm/element-inl.h"
 #include "hwy/highway.h"
@@ -150,13 +151,34 @@ HWY_INLINE void GatherPairs(const T* from, const Phase& first, const Phase& seco
 }
 #endif
 
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+// The same for i < count where from[first] is the first of a row of `width`, which may begin before it: zeros where there
+// is nothing. In whole vectors, also of rows shorter than one: masked loads touch nothing outside.
+HWY_INLINE void SplitRow(const float* from, int64_t first, int64_t width, int64_t count,
+                         float* even, float* odd) {
+  const Lane d;
+  constexpr int64_t lanes = kPixelLanes;
+  const auto load = [&](int64_t at) HWY_ATTR {
+    if (at >= 0 && at + lanes <= width) return hn::LoadU(d, from + at);
+    const auto before = hn::FirstN(d, at < 0 ? -at : 0);
+    const auto inside = hn::FirstN(d, at < width ? width - at : 0);
+    return hn::MaskedLoad(hn::AndNot(before, inside), d, from + at);
+  };
+  for (int64_t i = 0; i < count; i += lanes) {
+    const auto low = load(first + 2 * i), high = load(first + 2 * i + lanes);
+    hn::StoreU(hn::ConcatEven(d, high, low), d, even + i);
+    hn::StoreU(hn::ConcatOdd(d, high, low), d, odd + i);
+  }
+}
+#endif
+
 // The part of one channel that the pixels [top, bottom) x [left, right) see; rows and phases that no tap reads
 // are left out.
 template <typename T>
 void LayOut(const ConvCall& call, const T* plane, int64_t top, int64_t bottom, int64_t left,
             int64_t right, float* to) {
   const int64_t line = ImageLine(call.w, right - left), stride = call.w.stride;
-  const int64_t phase = line / stride, count = phase - kVectorSlack;
+  const int64_t phase = line / stride, count = right - left + PhaseBeyond(call.w);
   const int64_t rows = (bottom - top - 1) * call.h.stride + call.h.span();
   const int64_t column_step = call.x_strides[3], row_step = call.x_strides[2];
   const int64_t first_row = top * call.h.stride - call.h.before;
@@ -169,6 +191,16 @@ void LayOut(const ConvCall& call, const T* plane, int64_t top, int64_t bottom, i
       if (read) f(inside ? plane + (first_row + r) * row_step : nullptr, row);
     }
   };
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  if constexpr (std::is_same_v<T, float>) {
+    if (stride == 2 && column_step == 1 && call.w.span() > 1) {
+      return for_rows(to, [&](const float* from, float* row) HWY_ATTR {
+        if (from == nullptr) return FillZero(row, phase + count);
+        SplitRow(from, 2 * left - call.w.before, call.width, count, row, row + phase);
+      });
+    }
+  }
+#endif
 #if HWY_TARGET != HWY_SCALAR
   if (stride == 2 && column_step == 1 && call.w.span() > 1) {
     const Phase even(call, left, 0, count), odd(call, left, 1, count);
