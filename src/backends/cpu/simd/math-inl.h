@@ -205,17 +205,30 @@ HWY_INLINE V Tanh(D d, V x) {
   return hn::IfThenElse(hn::IsNaN(x), x, y);
 }
 
-// 2 ulp to x = -88; below, where e^-x overflows, 0 instead of a denormal, as torch.
+// 1 + e^-x. Beyond -88 something as large that grows with x: what is divided by it is a denormal or 0 there. Half of the
+// instructions that scale Exp are for results that 1 hides.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V OnePlusExpNeg(D d, V x) {
+  const V t = hn::Neg(x), most = hn::Set(d, 88.0f);
+  const V c = Clamped(d, t, -87.0f, 88.0f);
+  const auto n = NearestProduct(d, c, kLog2e);
+  const V scale = n.power_of_two(d);
+  const V y = hn::MulAdd(Expm1Reduced(d, ReduceLn2(d, c, n.value)), scale, scale);
+  // An infinity and NaN too.
+  const V large = hn::Mul(t, hn::Set(d, 2e36f));
+  return hn::Add(hn::IfThenElse(hn::Le(t, most), y, large), hn::Set(d, 1.0f));
+}
+
+// 2 ulp to x = -88; below, 0 or a denormal.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Sigmoid(D d, V x) {
-  const V one = hn::Set(d, 1.0f);
-  return hn::Div(one, hn::Add(one, Exp(d, hn::Neg(x))));
+  return hn::Div(hn::Set(d, 1.0f), OnePlusExpNeg(d, x));
 }
 
 // As torch computes it: x / (1 + e^-x), which is NaN at -inf there too.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Silu(D d, V x) {
-  return hn::Div(x, hn::Add(hn::Set(d, 1.0f), Exp(d, hn::Neg(x))));
+  return hn::Div(x, OnePlusExpNeg(d, x));
 }
 
 // N. Juffa's erff: x + x P(x^2) near 0, 1 - e^Q(|x|) beyond 0.9277. 1 ulp. NaN takes the near side.
