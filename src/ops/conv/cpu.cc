@@ -61,7 +61,11 @@ void RunProduct(ConvCall call, ThreadPool& pool, float* scratch) {
   }
   // Blocks of pixels: some rows, or a part of one, or several images.
   const int64_t width = call.out_width, height = call.out_height;
-  const int64_t at_once = BlockImages(call.batch, call.pixels());
+  // Small images go to threads by themselves: each lays out its own, where parts of the weight would have all laid out by
+  // each.
+  const int64_t shared = DivideUp(call.batch, static_cast<int64_t>(pool.size()));
+  const int64_t at_once = std::min(BlockImages(call.batch, call.pixels()),
+                                   std::max(shared, DivideUp(kPatchPixels / 4, call.pixels())));
   const int64_t image_blocks = DivideUp(call.batch, at_once), images = image_blocks * call.groups;
   const int64_t few = pool.size() == 1 ? 1 : DivideUp(8 * pool.size(), images);  // for each thread
   const int64_t block_pixels =
