@@ -55,9 +55,10 @@ TEST(Pointwise, FusedChainAtOddSizes) {
   }
 }
 
-// Beyond kStreamBytes results pass by the caches: the same bits, whatever the dtype, the program and the address.
+// Beyond StreamBytes() results pass by the caches: the same bits, whatever the dtype, the program and the address.
 TEST(Pointwise, LargeResultsAreStreamed) {
   const int64_t rows = 515, columns = 8209;  // odd: rows begin anywhere in a line
+  SetStreamBytes(size_t{24} << 20);
   struct Case {
     PointwiseProgram program;
     DType dtype;
@@ -75,13 +76,14 @@ TEST(Pointwise, LargeResultsAreStreamed) {
   for (const Case& c : cases) {
     const int64_t batch = c.dtype == i8 ? 3 : c.dtype == bf16 ? 2 : 1;
     Tensor x(c.dtype, {batch * rows, columns}), out(c.dtype, {batch * rows, columns});
-    ASSERT_GE(2 * x.numel() * SizeOf(c.dtype), kStreamBytes);
+    ASSERT_GE(2 * x.numel() * SizeOf(c.dtype), StreamBytes());
     x.Fill(1, -100, 100);
     for (int threads : {1, 3}) {
       ASSERT_TRUE(RunKernel(kPointwiseKernel, Attrs(c.program), {&x}, out, PoolOf(threads)).ok());
       for (int64_t i = 0; i < x.numel(); ++i) ASSERT_EQ(out.Get(i), c.expected(x.Get(i))) << i;
     }
   }
+  SetStreamBytes(0);
 }
 
 TEST(Pointwise, AnyStrides) {

@@ -82,7 +82,7 @@ void ForEachRow(const KernelArgs& args, const std::array<const View*, N>& inputs
   // What nobody else reads is written to the same lines again and again.
   const bool passing = args.passing && together * args.pool.size() <= rows;
   const bool streamed = args.written == nullptr && n * size <= kStreamRowBytes &&
-                        (N + 1) * rows * n * size >= static_cast<int64_t>(kStreamBytes);
+                        (N + 1) * static_cast<size_t>(rows * n * size) >= StreamBytes();
   const StreamFn stream = FindStream();
   args.pool.ParallelFor(rows, RowGrain(n), [&](int64_t begin, int64_t end, int worker) {
     RowWalker<N> walk(x.dims, outer, strides, begin);

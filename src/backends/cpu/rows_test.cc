@@ -144,12 +144,13 @@ TEST(Norms, RmsAndLayer) {
   }
 }
 
-// Beyond kStreamBytes rows pass by the caches: the same bits as of a row by itself.
+// Beyond StreamBytes() rows pass by the caches: the same bits as of a row by itself.
 TEST(Norms, LargeResultsAreStreamed) {
   const int64_t n = 1003;  // rows begin anywhere in a line
+  SetStreamBytes(size_t{4} << 20);
   for (DType t : {DType::kF32, DType::kBF16}) {
     const int64_t size = static_cast<int64_t>(SizeOf(t));
-    const int64_t rows = static_cast<int64_t>(kStreamBytes) / (2 * n * size) + 1;
+    const int64_t rows = static_cast<int64_t>(StreamBytes()) / (2 * n * size) + 1;
     Tensor x(t, {rows, n}), w(t, {n}), b(t, {n}), out(t, {rows, n});
     x.Fill(1, -2, 5), w.Fill(2), b.Fill(3);
     for (int threads : {1, 3}) {
@@ -169,6 +170,7 @@ TEST(Norms, LargeResultsAreStreamed) {
     for (size_t i = rows * n * size; i < out.bytes().size(); ++i)
       ASSERT_EQ(out.bytes()[i], std::byte{0x7f}) << "written beyond the output";
   }
+  SetStreamBytes(0);
 }
 
 TEST(Norms, EmptyAndNaN) {

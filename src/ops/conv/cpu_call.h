@@ -72,7 +72,7 @@ inline constexpr int64_t kMostRoom = 4;
 inline int64_t RoomOfShortSums(int64_t depth) {
   return std::clamp<int64_t>(kPatchDepth / std::max<int64_t>(1, depth), 1, kMostRoom);
 }
-inline constexpr int64_t kPatchPixels = 432;  // of a block, about: at most 220 KB of L2
+inline constexpr int64_t kPatchPixels = 432;  // of a block, about: 220 KB of L2 by kPatchDepth
 // Of a block of whole rows: more where the sum is short, since neighbours lay the rows between them out twice.
 inline int64_t PatchPixels(int64_t depth) { return kPatchPixels * RoomOfShortSums(depth); }
 inline constexpr int64_t kVectorPixels = 16;  // whole vectors on every ISA

@@ -246,7 +246,7 @@ Status Run(const KernelArgs& args) {
   const std::span<const Source> inputs(sources, args.inputs.size());
   size_t bytes = space.numel * SizeOf(program.dtype);
   for (const Source& source : inputs) bytes += source.flat ? space.numel * source.size : 0;
-  const bool large = bytes >= kStreamBytes && program.weight <= kStreamWeight;
+  const bool large = bytes >= StreamBytes() && program.weight <= kStreamWeight;
   const StreamFn stream = large ? FindStream() : nullptr;
   const Tiling tiling(program, inputs, space, large);
   std::atomic<bool> divided_by_zero{false};
