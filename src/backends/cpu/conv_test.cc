@@ -205,6 +205,23 @@ TEST(Conv, TilesOfLargerWindows) {
   CheckConv({1, 40, 16, 1, 3, 3, window(3, 4, 9, 9), window(3, 4, 9, 9)});
 }
 
+// Few channels: even and odd widths, rows that are no multiple of what is made at once, taps of any height.
+TEST(Conv, PairsOfFewChannels) {
+  const auto window = [](int64_t size, int64_t dilation, int64_t before, int64_t after) {
+    return ops::Window{.size = size, .dilation = dilation, .before = before, .after = after};
+  };
+  for (int64_t width = 31; width <= 68; ++width)
+    CheckConv({1, 3, 16 + width % 5, 1, 5 + width % 13, width, kThree, kThree});
+  for (const int64_t high : {1, 2, 3, 5})
+    for (const int64_t channels : {2, 5, 6}) {
+      CheckConv({2, channels, 17, 1, 19, 40, window(high, 1, 0, 2), window(3, 1, 2, 0)});
+      CheckConv({1, channels, 33, 1, 19, 41, window(high, 3, 4, 1), window(3, 1, 0, 3), DType::kF32,
+                 false});
+    }
+  CheckConv({2, 3, 20, 1, 20, 130, kThree, kThree, DType::kF32, true, {0, 2, 3, 1}, 2});
+  CheckConv({1, 3, 64, 1, 9, 224, kThree, kThree});
+}
+
 TEST(Conv, PlannedScratchIsEnoughForTiles) {
   const ops::Window windows[] = {{.size = 3},
                                  {.size = 5},
@@ -246,16 +263,17 @@ TEST(Conv, WhatIsNotFiniteStaysInItsWindows) {
                                  {.size = 3, .stride = 2, .before = 1},
                                  {.size = 5, .before = 1},
                                  {.size = 3, .dilation = 3, .before = 1}};
-  for (const ops::Window& window : windows) {
-    const int64_t height = 20, width = 27;
-    const ConvCase c = {1, 16, 16, 1, height, width, window, window};
-    Tensor x(c.dtype, {1, 16, height, width}), weight(c.dtype, {16, c.depth()}),
+  for (int i = 0; i < 8; ++i) {
+    const ops::Window& window = windows[i / 2];
+    const int64_t channels = i % 2 == 0 ? 16 : 3, height = 20, width = 37;
+    const ConvCase c = {1, channels, 16, 1, height, width, window, window};
+    Tensor x(c.dtype, {1, channels, height, width}), weight(c.dtype, {16, c.depth()}),
         bias(c.dtype, {16});
     x.Fill(1, -1, 1), weight.Fill(2, -1, 1), bias.Fill(3, -1, 1);
     const double infinity = std::numeric_limits<double>::infinity();
-    x.Set((3 * height + 5) * width + 7, infinity);
-    x.Set((9 * height + 15) * width + width - 1, std::nan(""));
-    x.Set((15 * height + height - 1) * width + 2, -infinity);
+    x.Set((0 * height + 5) * width + 7, infinity);
+    x.Set((1 * height + 15) * width + width - 1, std::nan(""));
+    x.Set(((channels - 1) * height + height - 1) * width + 2, -infinity);
     const auto places = [&](int64_t extent) {
       return (extent + window.before - window.span()) / window.stride + 1;
     };

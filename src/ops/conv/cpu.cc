@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "ops/conv/cpu_call.h"
+#include "ops/conv/cpu_pairs.h"
 #include "ops/conv/cpu_winograd.h"
 #include "ops/ops.h"
 
@@ -117,6 +118,34 @@ void RunProduct(ConvCall call, ThreadPool& pool, float* scratch) {
                    });
 }
 
+// False: the image is not all finite, or the ISA has no such kernel.
+bool RunPairs(const ConvCall& call, ThreadPool& pool, float* scratch, int64_t worker_floats) {
+  const PairsFns run = FindPairs();
+  if (run.block == nullptr) return false;
+  const int64_t terms = call.channels * call.h.size;
+  for (int64_t panel = 0; panel < DivideUp(call.rows, 16); ++panel)
+    run.weight(call, panel, scratch);
+  float* const workers = scratch + Pairs::WeightFloats(call.rows, terms);
+  const int64_t down = DivideUp(call.out_height, Pairs::kBlockRows);
+  const int64_t work =
+      std::max<int64_t>(1, Pairs::kBlockRows * call.out_width * 2 * terms * RoundUp16(call.rows));
+  std::atomic<bool> finite = true;
+  pool.ParallelFor(call.batch * down, DivideUp(kTaskWork / 4, work),
+                   [&](int64_t begin, int64_t end, int worker) {
+                     for (int64_t i = begin; i < end && finite.load(std::memory_order_relaxed);
+                          ++i) {
+                       const int64_t block = i % down;
+                       if (!run.block(call, {.image = i / down,
+                                             .top = call.out_height * block / down,
+                                             .bottom = call.out_height * (block + 1) / down,
+                                             .weight = scratch,
+                                             .scratch = workers + worker * worker_floats}))
+                         finite.store(false, std::memory_order_relaxed);
+                     }
+                   });
+  return finite;
+}
+
 // False: the image is not all finite.
 bool RunWinograd(const ConvCall& call, ThreadPool& pool, float* scratch, int64_t worker_floats) {
   const WinogradFns run = FindWinograd();
@@ -181,6 +210,15 @@ Int WinogradWorkerFloats(const ops::Window& h, const ops::Window& w, Int batch, 
              PlannedProductFloats(h, w, batch, height, width, channels * h.size * w.size, rows)));
 }
 
+// Blocks of pairs, or of pixels where these go the plain way.
+template <typename Int>
+Int PairsWorkerFloats(const ops::Window& h, const ops::Window& w, Int batch, Int height, Int width,
+                      int64_t channels, int64_t rows) {
+  return RoundUp16(
+      Larger(Pairs::WorkerFloats(h, channels, width),
+             PlannedProductFloats(h, w, batch, height, width, channels * h.size * w.size, rows)));
+}
+
 Status Run(const KernelArgs& args) {
   ConvCall call = CallOf(args);
   if (args.out(0).numel() <= 0) return {};
@@ -203,6 +241,12 @@ Status Run(const KernelArgs& args) {
       RunWinograd(call, args.pool, scratch,
                   WinogradWorkerFloats(call.h, call.w, call.batch, call.out_height, call.out_width,
                                        call.channels, call.rows)))
+    return {};
+  if (Pairs::Has(call.h, call.w, call.groups, call.channels, call.rows, call.dtype) &&
+      call.out_width >= Pairs::kLeastWidth &&
+      RunPairs(call, args.pool, scratch,
+               PairsWorkerFloats(call.h, call.w, call.batch, call.out_height, call.out_width,
+                                 call.channels, call.rows)))
     return {};
   if (IsDepthwise(call.channels))
     RunDepthwise(call, args.pool, scratch, DepthwiseScratch(call));
@@ -237,6 +281,9 @@ sym::Expr Scratch(const ir::Graph& graph, const ir::Node& node, int threads) {
       Winograd::Has(high, wide, node.Int("groups"), channels, rows, y.dtype)) {
     worker = WinogradWorkerFloats(high, wide, y.dims[0], y.dims[2], y.dims[3], channels, rows);
     shared += Winograd(high, wide).WeightFloats(rows, channels);
+  } else if (Pairs::Has(high, wide, node.Int("groups"), channels, rows, y.dtype)) {
+    worker = PairsWorkerFloats(high, wide, y.dims[0], y.dims[2], y.dims[3], channels, rows);
+    shared += Pairs::WeightFloats(rows, channels * high.size);
   } else if (IsDepthwise(channels)) {
     worker = sym::Max(table.Int(kDepthwiseFloats), ImageLine(wide, y.dims[3]) * high.span()) +
              (2 * high.size * wide.size + 16);

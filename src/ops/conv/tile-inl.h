@@ -141,7 +141,7 @@ constexpr std::array<TileFn, sizeof...(kIndex)> TileTable(std::integer_sequence<
 template <TileKind kKind>
 constexpr auto kTiles =
     TileTable<kKind>(std::make_integer_sequence<int, kTileRows * kTileVectors>());
-TileFn TileOf(int64_t rows, int64_t vectors, bool fetch) {
+[[maybe_unused]] TileFn TileOf(int64_t rows, int64_t vectors, bool fetch) {
   const int64_t at = (rows - 1) * kTileVectors + vectors - 1;
   return fetch ? kTiles<TileKind::kFetch>[at] : kTiles<TileKind::kPlain>[at];
 }
