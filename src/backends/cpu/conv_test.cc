@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "backends/cpu/kernel_testing.h"
+#include "ops/conv/cpu_pairs.h"
 #include "ops/conv/cpu_winograd.h"
 #include "ops/ops.h"
 #include "ops/window.h"
@@ -220,6 +221,16 @@ TEST(Conv, PairsOfFewChannels) {
     }
   CheckConv({2, 3, 20, 1, 20, 130, kThree, kThree, DType::kF32, true, {0, 2, 3, 1}, 2});
   CheckConv({1, 3, 64, 1, 9, 224, kThree, kThree});
+}
+
+TEST(Conv, PlannedScratchIsEnoughForPairs) {
+  for (const int64_t size : {1, 3, 5})
+    for (int64_t width = Pairs::kLeastWidth; width < 300; ++width) {
+      const ops::Window h = {.size = size};
+      const int64_t rows = Pairs::kBlockRows - 1 + h.span(), pairs = (width + 1) / 2;
+      const int64_t needed = rows * (3 * 4 * Pairs::Line(pairs) + ImageLine(kOne, 2 * pairs + 2));
+      ASSERT_GE(Pairs::WorkerFloats(h, 3, width), needed) << width;
+    }
 }
 
 TEST(Conv, PlannedScratchIsEnoughForTiles) {
