@@ -104,8 +104,8 @@ float BiasOf(const ConvCall& call, int64_t row) {
   return bias;
 }
 
-// Rows [begin, end) of the weight times the patches: of one panel, or, where sums are short and the weight of several takes
-// no more of L1 than that of one does else, of some from the first one's first row on. A tile takes them one after another.
+// Rows [begin, end) of the weight times the patches: of one panel, or of some from the first one's first row on, which a tile
+// takes one after another: kTilePanels, or more where sums are so short that the weight of several takes no more of L1.
 void PanelProduct(const ConvCall& call, const ConvTask& task, const PixelTiles& tiles,
                   int64_t begin, int64_t end, int64_t k0, int64_t depth, const Patches& patches,
                   const Source& source, Ahead& ahead, const Sums& sums) {
