@@ -71,6 +71,34 @@ TEST(Chain, RowsOfAnyLength) {
   }
 }
 
+// Streamed or not, wherever in a line rows begin.
+TEST(Chain, PastCaches) {
+  constexpr int64_t kStride = 304;
+  const float one = 1;
+  for (Isa isa : AvailableIsas()) {
+    const ChainRunner chain = FindChain(isa);
+    for (int64_t n = 1; n <= 280; ++n) {
+      for (int64_t first : {0, 1, 8}) {
+        float x[kRows * kStride];
+        alignas(64) float out[kRows * kStride] = {};
+        for (int64_t i = 0; i < kRows * kStride; ++i) x[i] = static_cast<float>(i);
+        const int64_t step = kStride * sizeof(float);
+        ChainOp ops[] = {{ChainCode::kLoad, kMemory, x, nullptr, step},
+                         {ChainCode::kAdd, kSplatA, &one},
+                         {ChainCode::kStore, kPastCaches, out + first, nullptr, step},
+                         {ChainCode::kEnd}};
+        for (size_t i = 0; i < std::size(ops); ++i) chain.link(ops, i);
+        chain.run(ops, n, kRows);
+        for (int64_t i = 0; i < kRows * kStride; ++i) {
+          const int64_t at = i - first;
+          const bool written = at >= 0 && at % kStride < n;
+          ASSERT_EQ(out[i], written ? x[at] + 1 : 0) << Name(isa) << " " << n << " at " << i;
+        }
+      }
+    }
+  }
+}
+
 // In place, as the planner may have it: a block reads before it writes.
 TEST(Chain, InPlaceAtAnyLength) {
   const float two = 2;

@@ -42,11 +42,16 @@ class Tensor {
   }
 
   View view() {
-    return {.data = bytes_.data(),
+    return {.data = bytes_.data() + first_,
             .dtype = dtype_,
             .rank = static_cast<int>(dims_.size()),
             .dims = dims_.data(),
             .strides = strides_.data()};
+  }
+  // Elements lie as in session memory; else they begin anywhere in a line.
+  void BeginWithLine() {
+    bytes_.resize(bytes_.size() + 64, std::byte{0x7f});
+    first_ = -reinterpret_cast<uintptr_t>(bytes_.data()) % 64;
   }
   DType dtype() const { return dtype_; }
   const std::vector<int64_t>& dims() const { return dims_; }
@@ -114,16 +119,17 @@ class Tensor {
   template <typename T>
   T Read(int64_t at) const {
     T v;
-    std::memcpy(&v, bytes_.data() + at * sizeof(T), sizeof(T));
+    std::memcpy(&v, bytes_.data() + first_ + at * sizeof(T), sizeof(T));
     return v;
   }
   template <typename T>
   void Write(int64_t at, T v) {
-    std::memcpy(bytes_.data() + at * sizeof(T), &v, sizeof(T));
+    std::memcpy(bytes_.data() + first_ + at * sizeof(T), &v, sizeof(T));
   }
   DType dtype_;
   std::vector<int64_t> dims_, strides_;
   std::vector<std::byte> bytes_;
+  size_t first_ = 0;  // where elements begin
 };
 
 // run(args), prepared as the backend does: scratch is of the declared size, and poisoned.

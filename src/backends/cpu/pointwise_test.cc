@@ -86,6 +86,35 @@ TEST(Pointwise, LargeResultsAreStreamed) {
   SetStreamBytes(0);
 }
 
+// Chains stream from their registers where rows begin with lines, by themselves and behind a function over tiles.
+TEST(Pointwise, RowsInLinesAreStreamed) {
+  SetStreamBytes(1);
+  for (DType dtype : {DType::kF32, DType::kI64}) {
+    const PointwiseProgram program{
+        {Load(0, dtype), Op(PwOp::kCast, 0), Load(1), Op(PwOp::kAdd, 1, 2)}, {}};
+    for (int64_t columns : {16, 48, 80, 1040, 8208}) {
+      for (uint32_t broadcast : {0, 1}) {  // of a row to all: rows stay apart
+        Tensor x(dtype, {77, columns}), y(DType::kF32, {77, columns}, {}, 1, broadcast);
+        Tensor out(DType::kF32, {77, columns});
+        out.BeginWithLine();
+        x.Fill(1, -100, 100), y.Fill(2);
+        for (Isa isa : AvailableIsas()) {
+          ASSERT_TRUE(SetIsa(isa));
+          for (int threads : {1, 3}) {
+            ThreadPool& pool = PoolOf(threads);
+            ASSERT_TRUE(RunKernel(kPointwiseKernel, Attrs(program), {&x, &y}, out, pool).ok());
+            for (int64_t i = 0; i < x.numel(); ++i)
+              ASSERT_EQ(out.Get(i), static_cast<float>(x.Get(i)) + static_cast<float>(y.Get(i)))
+                  << Name(isa) << ", " << Name(dtype) << " of " << columns << " at " << i;
+          }
+        }
+      }
+    }
+  }
+  SetIsa(BestIsa());
+  SetStreamBytes(0);
+}
+
 TEST(Pointwise, AnyStrides) {
   const PointwiseProgram program{
       {Load(0), Load(1), Load(2), Op(PwOp::kSub, 0, 1), Op(PwOp::kMul, 3, 2)}, {}};

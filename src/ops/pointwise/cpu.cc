@@ -35,6 +35,8 @@ struct PointwisePrepared : Prepared {
   size_t first_scalar = 0;  // where the program's scalars begin in KernelArgs::params
 };
 
+// How a result reaches memory. Where a chain cannot stream it from its registers, tiles of it are streamed one by one.
+enum class Writing : uint8_t { kPlain, kStreamedByChain, kStreamedByTile };
 // Loads wait while a tile is streamed out: short turns.
 constexpr int64_t kStreamTile = kTile / 2;
 // Dearer programs wait for their arithmetic, not for memory: the turns of stores would come on top.
@@ -50,7 +52,8 @@ struct Tiling {
   int64_t claim;   // of a thread at a time
 
   Tiling(const Program& program, std::span<const Source> sources, const Space& space,
-         bool streamed) {
+         Writing writing) {
+    const bool streamed = writing == Writing::kStreamedByTile;
     const bool transposed = std::any_of(sources.begin(), sources.end(), [&](const Source& source) {
       return source.transposed(space);
     });
@@ -86,12 +89,13 @@ struct Tiling {
 class Runner {
  public:
   Runner(const KernelArgs& args, const PointwisePrepared& prepared, const Source* sources,
-         const Space& space, StreamFn stream, std::byte* memory, const Part& part)
+         const Space& space, Writing writing, std::byte* memory, const Part& part)
       : args_(args),
         program_(prepared.program),
         sources_(sources),
         space_(space),
-        stream_(stream),
+        past_caches_(writing == Writing::kStreamedByChain),
+        stream_(writing == Writing::kStreamedByTile ? FindStream() : nullptr),
         out_(args.out(0).data),
         size_(static_cast<int64_t>(SizeOf(program_.dtype))),
         execution_(prepared.program, memory) {
@@ -129,7 +133,7 @@ class Runner {
         const int64_t below =
             space_.rank < 2 ? 1 : space_.dims[space_.rank - 2] - place.at[space_.rank - 2];
         const int64_t rows = std::min(left / inner, below);
-        good &= RowsOf(place, {inner, rows, inner * size_}, space_.rank - 2);
+        good &= RowsOf(place, Rows(inner, rows), space_.rank - 2);
         place.Seek(space_, place.begin + rows * inner);
       }
     }
@@ -142,7 +146,8 @@ class Runner {
     for (const Step& step : program_.steps) {
       if (step.kind == Step::Kind::kLoad) Load(step, place, n);
       if (step.kind == Step::Kind::kIota) Iota(step, place.begin, n);
-      if (step.computes() && !execution_.Run(step, {n}, stream_ ? nullptr : target)) return false;
+      if (step.computes() && !execution_.Run(step, Rows(n), stream_ ? nullptr : target))
+        return false;
     }
     const std::byte* const result = execution_.result();
     const size_t bytes = n * size_;
@@ -158,11 +163,16 @@ class Runner {
   bool PartsOfRow(const Place& place, int64_t n) {
     const int64_t most = program_.longest_row, parts = n / most;
     bool good = true;
-    if (parts > 0) good = RowsOf(place, {most, parts, most * size_}, space_.rank - 1);
+    if (parts > 0) good = RowsOf(place, Rows(most, parts), space_.rank - 1);
     if (n == parts * most) return good;
     Place rest = place;
     rest.Advance(space_, parts * most);
-    return RowsOf(rest, {n - parts * most}, space_.rank - 1) && good;
+    return RowsOf(rest, Rows(n - parts * most), space_.rank - 1) && good;
+  }
+
+  // Of the output, one behind another.
+  pw::Execution::Rows Rows(int64_t n, int64_t count = 1) const {
+    return {n, count, n * size_, past_caches_};
   }
 
   // Rows one below another along dim d; only where tiling.by_rows.
@@ -225,7 +235,8 @@ class Runner {
   const Program& program_;
   const Source* sources_;
   const Space& space_;
-  const StreamFn stream_;  // null: the result is left in the caches
+  const bool past_caches_;
+  const StreamFn stream_;  // null: the result is not copied out of tiles
   std::byte* const out_;
   const int64_t size_;  // of an element of the output
   pw::Execution execution_;
@@ -247,11 +258,16 @@ Status Run(const KernelArgs& args) {
   size_t bytes = space.numel * SizeOf(program.dtype);
   for (const Source& source : inputs) bytes += source.flat ? space.numel * source.size : 0;
   const bool large = bytes >= StreamBytes() && program.weight <= kStreamWeight;
-  const StreamFn stream = large ? FindStream() : nullptr;
-  const Tiling tiling(program, inputs, space, large);
+  // Rows that begin with lines; others begin anywhere in them.
+  const bool in_lines = reinterpret_cast<uintptr_t>(args.out(0).data) % 64 == 0 &&
+                        (space.rank < 2 || space.inner() * SizeOf(program.dtype) % 64 == 0);
+  const Writing writing = !large                        ? Writing::kPlain
+                          : program.streams && in_lines ? Writing::kStreamedByChain
+                                                        : Writing::kStreamedByTile;
+  const Tiling tiling(program, inputs, space, writing);
   std::atomic<bool> divided_by_zero{false};
   LS_RETURN_IF_ERROR(args.ForParts(space.numel, tiling.claim, [&](const Part& part) {
-    Runner runner(args, prepared, sources, space, stream,
+    Runner runner(args, prepared, sources, space, writing,
                   workers + part.worker * pw::Execution::Bytes(program), part);
     if (!runner.Range(tiling, part.begin, part.end)) divided_by_zero.store(true);
     if (large) FlushStreams();

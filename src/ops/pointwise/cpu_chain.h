@@ -89,6 +89,7 @@ enum Form : uint8_t {
   kSplatB = 2,
   kF16A = 4,  // of ops with one operand, that are not loads or stores: elements are halves
   kBF16A = 8,
+  kPastCaches = 16,  // of kStore: whole blocks are streamed (stream.h) where they begin with a line
 };
 
 struct ChainOp {

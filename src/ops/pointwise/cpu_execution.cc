@@ -93,6 +93,7 @@ void Execution::RunChain(const Step& step, const Rows& rows, std::byte* output) 
     if (source.stores()) {
       op->a = Target(source.a, rows, output);
       op->step_a = operands_[source.a].row_step;
+      if (rows.past_caches && source.a == program_.result) form |= kPastCaches;
     } else {
       if (source.operands > 0) {
         op->a = operands_[source.a].data;

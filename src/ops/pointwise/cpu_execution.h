@@ -42,7 +42,8 @@ class Execution {
   struct Rows {
     int64_t n;  // elements of each
     int64_t count = 1;
-    int64_t output_step = 0;  // bytes, as all steps of rows
+    int64_t output_step = 0;   // bytes, as all steps of rows
+    bool past_caches = false;  // the output is streamed; only if program.streams
   };
   // The result goes to `output` if the step makes it and output is not null, else to its register.
   bool Run(const Step& step, Rows rows, std::byte* output);

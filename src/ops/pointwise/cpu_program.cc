@@ -250,6 +250,8 @@ class Compiler {
     }
     EmitChain(waiting);
     program_.result_in_place = nodes_[program_.result].by != Node::By::kLeaf;
+    program_.streams = nodes_[program_.result].in_chain() &&
+                       StoreCode(nodes_[program_.result].step.dtype) == ChainCode::kStore;
   }
 
   void EmitChain(std::vector<uint32_t>& values) {

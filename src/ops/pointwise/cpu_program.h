@@ -56,6 +56,8 @@ struct Program {
   DType dtype = DType::kF32;  // of the result
   // The step that makes the result may write it straight to the output; else it is copied.
   bool result_in_place = false;
+  // That step is a chain which can write it past the caches.
+  bool streams = false;
   // One step makes the result from inputs and numbers: it may take several rows at once, of at most `longest_row`
   // elements, where none of them has to be copied.
   bool takes_rows = false;
