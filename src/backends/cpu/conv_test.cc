@@ -250,7 +250,7 @@ TEST(Conv, PlannedScratchIsEnoughForTiles) {
               const WinogradForm& form = winograd.form;
               const int64_t columns = winograd.TileColumns(width);
               const int64_t rows = winograd.TileRows(batch, height);
-              const int64_t most = winograd.BlockTiles(channels);
+              const int64_t most = winograd.BlockTiles(channels, Winograd::kMostBlockFloats);
               const int64_t block_rows = std::min(rows, std::max<int64_t>(1, most / columns));
               const int64_t block_columns = std::min(columns, most);
               const int64_t line = OddLines(block_rows * block_columns + kVectorSlack);

@@ -2,6 +2,7 @@
 // constant f32 weight comes in panels and is streamed as it lies in the file; any other is made so first.
 #include <atomic>
 
+#include "backends/cpu/simd/isa.h"
 #include "ops/conv/cpu_call.h"
 #include "ops/conv/cpu_pairs.h"
 #include "ops/conv/cpu_winograd.h"
@@ -55,6 +56,13 @@ void RunDepthwise(const ConvCall& call, ThreadPool& pool, float* scratch, int64_
                    });
 }
 
+// Of the weight: as few as leave the same to every thread, or several tasks to each.
+int64_t PartsForThreads(int64_t blocks, int64_t threads) {
+  int64_t parts = 1;
+  while (blocks * parts % threads != 0 && blocks * parts < 4 * threads) ++parts;
+  return parts;
+}
+
 void RunProduct(ConvCall call, ThreadPool& pool, float* scratch) {
   if (call.is_pointwise() && call.x_strides[2] == call.width * call.x_strides[3]) {
     call.width = call.out_width = call.pixels();  // one long row
@@ -85,8 +93,7 @@ void RunProduct(ConvCall call, ThreadPool& pool, float* scratch) {
   // Rows of the weight in one task: as many as leave the same to every thread, or several tasks to each, since the image
   // is laid out anew for each.
   const int64_t group_rows = call.group_rows(), placed = images * blocks;
-  int64_t wanted = 1;
-  while (placed * wanted % pool.size() != 0 && placed * wanted < 4 * pool.size()) ++wanted;
+  const int64_t wanted = PartsForThreads(placed, pool.size());
   const int64_t rows = std::clamp<int64_t>(DivideUp(group_rows, wanted), 64, kTaskRows) / 16 * 16;
   const int64_t row_blocks = DivideUp(group_rows, rows);
   const int64_t work = std::max<int64_t>(
@@ -158,18 +165,35 @@ bool RunWinograd(const ConvCall& call, ThreadPool& pool, float* scratch, int64_t
   float* const workers = scratch + winograd.WeightFloats(call.rows, call.channels);
   const int64_t columns = winograd.TileColumns(call.out_width);
   const int64_t rows = winograd.TileRows(call.batch, call.out_height);
-  const int64_t most = winograd.BlockTiles(call.channels);
-  const int64_t across = DivideUp(columns, most), block_rows = std::max<int64_t>(1, most / columns);
-  const int64_t down = DivideUp(rows, block_rows), blocks = across * down;
+  const int64_t most =
+      winograd.BlockTiles(call.channels, ActiveIsa() == Isa::kAvx512 ? Winograd::kMostBlockFloats
+                                                                     : Winograd::kBlockFloats);
+  const int64_t across = DivideUp(columns, most), most_rows = std::max<int64_t>(1, most / columns);
+  // As many rows for every thread, in blocks that are like one another, or all but the last as large as can be: what leaves
+  // fewer vectors partly empty.
+  const int64_t shares = std::min<int64_t>(rows, pool.size()), share = DivideUp(rows, shares);
+  const int64_t share_blocks = DivideUp(share, most_rows), even = DivideUp(share, share_blocks);
+  const auto vectors = [&](int64_t block_rows) {
+    const auto of = [&](int64_t rows) { return DivideUp(rows * columns, kVectorPixels); };
+    return share / block_rows * of(block_rows) + of(share % block_rows);
+  };
+  const int64_t block_rows = vectors(most_rows) < vectors(even) ? most_rows : even;
+  const auto row_at = [&](int64_t y) {
+    const int64_t i = y / share_blocks, begin = rows * i / shares;
+    return std::min(begin + y % share_blocks * block_rows, rows * (i + 1) / shares);
+  };
+  const int64_t down = shares * share_blocks, blocks = across * down;
   // As in RunProduct: points of the image are made anew for each part of the panels.
-  const int64_t wanted = pool.size() == 1 ? 1 : DivideUp(2 * pool.size(), blocks);
-  const int64_t parts = std::clamp<int64_t>(wanted, 1, DivideUp(panels, 4));
+  const int64_t parts =
+      std::clamp<int64_t>(PartsForThreads(blocks, pool.size()), 1, DivideUp(panels, 4));
   std::atomic<bool> finite = true;
   pool.ParallelFor(blocks * parts, 1, [&](int64_t begin, int64_t end, int worker) {
     for (int64_t i = begin; i < end && finite.load(std::memory_order_relaxed); ++i) {
       const int64_t x = i % across, y = i / across % down, part = i / blocks;
-      if (!run.block(call, {.begin = rows * y / down,
-                            .end = rows * (y + 1) / down,
+      const int64_t top = row_at(y), bottom = y + 1 == down ? rows : row_at(y + 1);
+      if (top == bottom) continue;
+      if (!run.block(call, {.begin = top,
+                            .end = bottom,
                             .left = columns * x / across,
                             .right = columns * (x + 1) / across,
                             .panel_begin = panels * part / parts,
