@@ -146,11 +146,13 @@ void Micro(const MicroArgs& args) {
   }
 }
 
-// [rows - 1]: the kernel for that many rows on kPanels panels; 0: on WidePanels(rows).
+// [rows - 1]: the kernel for that many rows on kPanels panels; 0: on WidePanels(rows); -1: on half of those.
 template <bool kPacked, typename TB, bool kStridedB, int kPanels, int... kIndex>
 constexpr std::array<MicroKernel, kMaxRows> MicroTable(std::integer_sequence<int, kIndex...>) {
-  return {&Micro<kIndex + 1, (kPanels == 0 ? WidePanels<TB>(kIndex + 1) : kPanels), kPacked, TB,
-                 kStridedB>...};
+  return {&Micro<kIndex + 1,
+                 (kPanels > 0 ? kPanels
+                              : HWY_MAX(1, WidePanels<TB>(kIndex + 1) / (kPanels == 0 ? 1 : 2))),
+                 kPacked, TB, kStridedB>...};
 }
 using RowCounts = std::make_integer_sequence<int, kMaxRows>;
 // Blocks of packed A go over so many panels at once: with one, AVX-512 loads as often as it multiplies, and it has the
@@ -160,6 +162,8 @@ template <int kPanels>
 constexpr auto kPackedMicro = MicroTable<true, float, false, kPanels>(RowCounts());
 template <typename TB, bool kStridedB, bool kWide>
 constexpr auto kRowsMicro = MicroTable<false, TB, kStridedB, kWide ? 0 : 1>(RowCounts());
+template <typename TB, bool kStridedB>
+constexpr auto kRowsHalfMicro = MicroTable<false, TB, kStridedB, -1>(RowCounts());
 template <typename TB, bool kStridedB>
 constexpr auto kRowsBlockMicro = MicroTable<false, TB, kStridedB, kBlockPanels>(RowCounts());
 
