@@ -74,7 +74,10 @@ inline int64_t RoomOfShortSums(int64_t depth) {
 }
 inline constexpr int64_t kPatchPixels = 432;  // of a block, about: 220 KB of L2 by kPatchDepth
 // Of a block of whole rows: more where the sum is short, since neighbours lay the rows between them out twice.
-inline int64_t PatchPixels(int64_t depth) { return kPatchPixels * RoomOfShortSums(depth); }
+inline int64_t PatchPixels(int64_t depth) {
+  const int64_t room = kMostPatchDepth / std::max<int64_t>(1, depth);
+  return kPatchPixels * std::clamp<int64_t>(room, 1, 2 * kMostRoom);
+}
 inline constexpr int64_t kVectorPixels = 16;  // whole vectors on every ISA
 inline constexpr int64_t kTaskRows = 512;     // at most
 

@@ -184,6 +184,11 @@ HWY_NOINLINE void DenseRows(const Taps& taps, const float* const* rows, int64_t 
     HWY_UNROLL(9)
     for (int r = 0; r < (kRows - 1) * kStep + 3; ++r) {
       hn::Vec<Lane> tap[3];
+      if constexpr (kStep == 2) {  // by one, the multiply-adds take longer than the rows
+        constexpr int64_t kAhead = 1024;
+        __builtin_prefetch(rows[r] + 2 * at + kAhead, 0, 3);
+        __builtin_prefetch(rows[r] + 2 * at + kAhead + kPixelLanes, 0, 3);
+      }
       DenseTaps<kStep, part.value>(rows[r], at, width, tap);
       HWY_UNROLL(4)
       for (int i = 0; i < kRows; ++i) {
