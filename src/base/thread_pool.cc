@@ -12,6 +12,9 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
+#if defined(__linux__)
+#include <sched.h>
+#endif
 #else
 #define LS_THREADS 0
 #endif
@@ -35,6 +38,36 @@ void CpuRelax() {
 // wait for workers that have not come (see `state`).
 constexpr int kSpins = 8000;
 
+// While it lives, the thread that made it may not run on `core`. Whoever wakes a sleeping worker stays busy on its own core;
+// schedulers queue the worker behind it all the same, on two cores most of the time, and see only ms later that another core
+// is idle. Runs of 0.4 ms after pauses of 10 ms had one thread then, not two.
+class AwayFrom {
+#if defined(__linux__)
+ public:
+  explicit AwayFrom(int core) {
+    if (core < 0 || sched_getaffinity(0, sizeof allowed_, &allowed_) != 0) return;
+    others_ = allowed_;
+    CPU_CLR(core, &others_);
+    moved_ = sched_setaffinity(0, sizeof others_, &others_) == 0;  // fails if there are no others
+  }
+  ~AwayFrom() {
+    cpu_set_t now;  // somebody else may have moved the thread
+    if (moved_ && sched_getaffinity(0, sizeof now, &now) == 0 && CPU_EQUAL(&now, &others_))
+      sched_setaffinity(0, sizeof allowed_, &allowed_);
+  }
+  static int Here() { return sched_getcpu(); }
+
+ private:
+  cpu_set_t allowed_, others_;
+  bool moved_ = false;
+#else
+ public:
+  explicit AwayFrom(int) {}
+  ~AwayFrom() {}
+  static int Here() { return -1; }
+#endif
+};
+
 // `state`: job number in the high half, kClosed, and how many workers are inside. A worker may enter
 // while the job is open, by one compare-exchange; the caller closes the job when nothing is left to
 // claim and waits only for those inside. So the fields of a job are never written while one may read them.
@@ -53,6 +86,7 @@ struct ThreadPool::Impl {
   struct alignas(64) Stretch { std::atomic<int64_t> next{0}; };  // first chunk not claimed
   std::vector<Stretch> stretches;                                // by worker
   std::atomic<bool> stop{false};
+  std::atomic<int> caller_core{-1};  // of the last job
   bool spin = true;
 
   int64_t count = 0;
@@ -81,11 +115,15 @@ struct ThreadPool::Impl {
   }
 
   template <typename Done>
-  void Await(std::atomic<uint32_t>& word, Done done) {
+  bool Spin(std::atomic<uint32_t>& word, Done done) {
     for (int i = 0; spin && i < kSpins; ++i) {
-      if (done(word.load(std::memory_order_acquire))) return;
+      if (done(word.load(std::memory_order_acquire))) return true;
       CpuRelax();
     }
+    return false;
+  }
+  template <typename Done>
+  void Sleep(std::atomic<uint32_t>& word, Done done) {
     for (uint32_t v; !done(v = word.load(std::memory_order_acquire));) word.wait(v);
   }
 
@@ -104,7 +142,11 @@ struct ThreadPool::Impl {
 
   void Work(int worker) {
     for (uint32_t seen = 0;;) {
-      Await(opened, [&](uint32_t now) { return now != seen; });
+      const auto next = [&](uint32_t now) { return now != seen; };
+      if (!Spin(opened, next)) {
+        const AwayFrom caller(caller_core.load(std::memory_order_relaxed));
+        Sleep(opened, next);
+      }
       seen = opened.load(std::memory_order_acquire);
       if (stop.load(std::memory_order_acquire)) return;
       if (!Enter()) continue;
@@ -150,6 +192,7 @@ void ThreadPool::Dispatch(int64_t count, int64_t grain, Trampoline call, void* b
   job.call = call;
   job.body = body;
   job.allocation_frame = CurrentAllocationFrame();
+  job.caller_core.store(AwayFrom::Here(), std::memory_order_relaxed);
   for (size_t i = 0; i < job.stretches.size(); ++i)
     job.stretches[i].next.store(job.FirstChunk(i), std::memory_order_relaxed);
   job.state.store((closed + kOneJob) & kJob, std::memory_order_release);
@@ -159,7 +202,8 @@ void ThreadPool::Dispatch(int64_t count, int64_t grain, Trampoline call, void* b
   job.RunChunks(0);
 
   job.state.fetch_or(kClosed, std::memory_order_acq_rel);
-  job.Await(job.state, [](uint32_t now) { return (now & kInside) == 0; });
+  const auto left = [](uint32_t now) { return (now & kInside) == 0; };
+  if (!job.Spin(job.state, left)) job.Sleep(job.state, left);
 }
 
 #else  // one thread: everything runs on the caller

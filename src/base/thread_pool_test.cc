@@ -2,10 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <thread>
 #include <vector>
+
+#if defined(__linux__)
+#include <sched.h>
+#include <unistd.h>
+#endif
 
 namespace liveshape {
 namespace {
@@ -61,6 +67,37 @@ TEST(ThreadPool, WorkersHelp) {
   });
   EXPECT_EQ(arrived.load(), 2);
 }
+
+#if defined(__linux__)
+// A sleeping worker may not be woken on the core of the caller, which is busy; awake it may run wherever it could.
+TEST(ThreadPool, SleepingWorkersKeepAwayFromTheCaller) {
+  cpu_set_t mine;
+  ASSERT_EQ(sched_getaffinity(0, sizeof mine, &mine), 0);
+  constexpr int kThreads = 3;
+  ThreadPool pool(kThreads);
+  for (int round = 0; round < 10; ++round) {
+    std::array<pid_t, kThreads> ids;
+    std::array<cpu_set_t, kThreads> theirs;
+    std::atomic<int> arrived{0};
+    pool.ParallelFor(kThreads, 1, [&](int64_t, int64_t, int worker) {
+      ids[static_cast<size_t>(worker)] = gettid();
+      sched_getaffinity(0, sizeof(cpu_set_t), &theirs[static_cast<size_t>(worker)]);
+      arrived.fetch_add(1);
+      while (arrived.load() < kThreads) std::this_thread::yield();
+    });
+    for (const cpu_set_t& its : theirs) EXPECT_TRUE(CPU_EQUAL(&its, &mine)) << "round " << round;
+    if (CPU_COUNT(&mine) == 1) continue;  // nowhere else to go
+    for (int worker = 1; worker < kThreads; ++worker) {
+      cpu_set_t its;
+      do {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        ASSERT_EQ(sched_getaffinity(ids[static_cast<size_t>(worker)], sizeof its, &its), 0);
+      } while (CPU_COUNT(&its) == CPU_COUNT(&mine));  // until it sleeps
+      EXPECT_EQ(CPU_COUNT(&its), CPU_COUNT(&mine) - 1);
+    }
+  }
+}
+#endif
 
 TEST(ThreadPool, PoolsLiveSideBySide) {
   std::vector<std::thread> sessions;
