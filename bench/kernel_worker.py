@@ -23,6 +23,7 @@ import torch
 from kernel_cases import CASES
 from torch import nn
 
+WARM_SECONDS = 4e-3
 BUILD = Path(__file__).resolve().parents[1] / "build" / "release"
 
 
@@ -141,7 +142,12 @@ class LiveshapeSide:
 
 def seconds(call, repeats):
     clock = time.thread_time if "--cpu-time" in sys.argv else time.perf_counter
-    call()  # wakes the threads and warms the caches that the other side left
+    # Caches hold what the other side left. And threads that were stopped together may be continued on one core: it takes
+    # the scheduler some ms to see that another is idle.
+    warm = time.perf_counter() + WARM_SECONDS
+    call()
+    while time.perf_counter() < warm:
+        call()
     start = clock()
     for _ in range(repeats):
         call()
