@@ -142,8 +142,8 @@ class LiveshapeSide:
 
 def seconds(call, repeats):
     clock = time.thread_time if "--cpu-time" in sys.argv else time.perf_counter
-    # Caches hold what the other side left. And threads that were stopped together may be continued on one core: it takes
-    # the scheduler some ms to see that another is idle.
+    # Caches hold what the other side left. And threads that were stopped together may be continued
+    # on one core: it takes the scheduler some ms to see that another is idle.
     warm = time.perf_counter() + WARM_SECONDS
     call()
     while time.perf_counter() < warm:

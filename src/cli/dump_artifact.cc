@@ -53,7 +53,8 @@ class ArtifactJson {
       json_.Key("constants").Array([&] { Constants(); });
       json_.Key("host_values").Array([&] { HostValues(); });
       json_.Key("guards").Array([&] {
-        for (const ir::Guard& guard : graph_.guards)
+        const auto checked = ir::Requirements(graph_);
+        for (const ir::Guard& guard : checked.ok() ? *checked : graph_.guards)
           json_.Object([&] {
             json_.Field("condition", sym::ToString(guard.condition)).Field("text", guard.text);
           });

@@ -88,9 +88,10 @@ Status ApplyStatics(ir::Graph& graph, const std::map<std::string, int64_t>& stat
     graph.table().NarrowSymbol(*found, value, value);
   }
   // Guards are checked at bind; those that no shape can satisfy any more, here.
-  for (const ir::Guard& guard : graph.guards)
+  LS_ASSIGN_OR_RETURN(const std::vector<ir::Guard> requirements, ir::Requirements(graph));
+  for (const ir::Guard& guard : requirements)
     if (graph.table().IsTrue(guard.condition) == sym::Tri::kNo)
-      return OutOfRange("--static leaves no shape: the program requires {}", guard.text);
+      return OutOfRange("--static leaves no shape: {}", guard.text);
   return {};
 }
 

@@ -274,7 +274,8 @@ Status Importer::ImportNode(Env& env, const pt2::Node& node) {
     if (auto* e = std::get_if<Expr>(&value); e && !e->is_int()) {
       const pt2::Arg* text = node.Find("assert_msg");
       graph_->guards.push_back(
-          {*e, text && text->string() ? std::string(*text->string()) : sym::ToString(*e)});
+          {*e, text && text->string() ? std::string(*text->string())
+                                      : fmt::format("the program requires {}", sym::ToString(*e))});
     }
     return {};
   }

@@ -259,7 +259,7 @@ Status ImportGuards(const pt2::Program& program,
       continue;
     }
     if (condition->is_int() || IsTracingArtefact(graph.table(), code, resolve)) continue;
-    graph.guards.push_back({*condition, code});
+    graph.guards.push_back({*condition, fmt::format("the program requires {}", code)});
   }
   return {};
 }
@@ -320,10 +320,14 @@ std::vector<SymbolRow> EntryPoints(const ir::Graph& graph) {
 
 void ShapeSampler::Prepare() {
   const auto& symbols = graph_.table().symbols();
-  if (symbols.size() == symbols_seen_ && graph_.guards.size() == guards_seen_ && !points_.empty())
-    return;
+  const size_t known = requirements_.size();
+  for (; nodes_seen_ < graph_.nodes.size(); ++nodes_seen_)
+    if (!ir::AddRequirements(graph_, graph_.nodes[nodes_seen_], requirements_).ok())
+      continue;  // no shape serves this node: whoever verifies the graph says so
+  while (guards_seen_ < graph_.guards.size())
+    requirements_.push_back(graph_.guards[guards_seen_++]);
+  if (symbols.size() == symbols_seen_ && requirements_.size() == known && !points_.empty()) return;
   symbols_seen_ = symbols.size();
-  guards_seen_ = graph_.guards.size();
   points_.clear();
   std::mt19937_64 random(20);  // fixed: an import must not depend on luck
   for (int draw = 0; draw < 2048 && points_.size() < 64; ++draw) {
@@ -336,7 +340,7 @@ void ShapeSampler::Prepare() {
         point.back() = std::min(s.hi, point.back() / 8 * 8 + (lo <= 8 ? 8 : lo));  // multiples
     }
     bool holds = true;
-    for (const ir::Guard& guard : graph_.guards) {
+    for (const ir::Guard& guard : requirements_) {
       auto value = graph_.table().Evaluate(guard.condition, point);
       holds = holds && value.ok() && *value != 0;
     }

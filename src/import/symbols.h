@@ -30,7 +30,7 @@ Status FindSpecialisedDims(const pt2::Pt2Archive& archive, const ir::Graph& grap
 // Where each symbol enters through the graph's inputs.
 std::vector<SymbolRow> EntryPoints(const ir::Graph& graph);
 
-// Compares two shapes at sampled live points >= 2 that satisfy the guards known so far; at 0 and 1 the
+// Compares two shapes at sampled live points >= 2 that satisfy the requirements known so far; at 0 and 1 the
 // exporter's sizes may be wrong, ours win. Returns the first point at which they differ, as text.
 class ShapeSampler {
  public:
@@ -41,7 +41,8 @@ class ShapeSampler {
   void Prepare();
   const ir::Graph& graph_;
   std::vector<std::vector<int64_t>> points_;
-  size_t symbols_seen_ = 0, guards_seen_ = 0;
+  std::vector<ir::Guard> requirements_;  // of the nodes and guards seen
+  size_t symbols_seen_ = 0, guards_seen_ = 0, nodes_seen_ = 0;
 };
 
 }  // namespace liveshape::import

@@ -146,7 +146,7 @@ struct HostValue {
   Expr element = {};               // over stage-0 symbols
 };
 
-// Must hold at a live shape; the text is what the user sees.
+// Must hold at a live shape; the text is what the user sees where it does not: "the program requires S % 4 == 0".
 struct Guard {
   Expr condition = {};
   std::string text = {};
@@ -199,6 +199,13 @@ class Graph {
 // Every invariant: ids in range, topological order, one producer a value, shape rules agree with the
 // stored dims, attributes complete. Run after import, after each pass in tests, and on load.
 Status Verify(const Graph& graph);
+
+// What no proof decides of what `node` asks of its sizes: what its shape rule requires, that its outputs' dims are
+// as the rule gives them and not negative. Adds to `requirements` what is not there.
+Status AddRequirements(const Graph& graph, const Node& node, std::vector<Guard>& requirements);
+// All that must hold at a live shape and is not proven: what nodes ask of sizes, and the program's guards. It is
+// derived, never stored: what an artifact leaves out is checked all the same.
+Result<std::vector<Guard>> Requirements(const Graph& graph);
 
 // One line a node: `%12 y: f32[s0, 64] = softmax(%11) dim=1   # model.py:31`.
 std::string Print(const Graph& graph);

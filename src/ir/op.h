@@ -15,9 +15,30 @@ struct InferContext {
   sym::Table& table;
   const Node& node;
   std::span<const TensorType* const> inputs;
+  std::vector<Guard>* undecided = nullptr;  // null: nobody asks
 
   const TensorType& in(size_t i) const { return *inputs[i]; }
   bool has(size_t i) const { return i < inputs.size() && inputs[i] != nullptr; }
+
+  // What the rule asks of sizes: an error where it provably fails; what no proof decides goes to `undecided`
+  // (AddRequirements), so that kernels may rely on it either way. `text()` says what is wrong where it fails.
+  template <class Text>
+  Status Require(Expr condition, const Text& text) const {
+    const sym::Tri holds = table.IsTrue(condition);
+    if (holds == sym::Tri::kNo) return InvalidArgument("{}", text());
+    if (holds != sym::Tri::kYes && undecided) undecided->push_back({condition, text()});
+    return {};
+  }
+  template <class Text>
+  Status RequireEqual(Expr a, Expr b, const Text& text) const {
+    return a == b ? Status() : Require(sym::Eq(a, b), text);
+  }
+  template <class Text>
+  Status RequireEqual(const Dims& a, const Dims& b, const Text& text) const {
+    if (a.size() != b.size()) return InvalidArgument("{}", text());
+    for (size_t i = 0; i < a.size(); ++i) LS_RETURN_IF_ERROR(RequireEqual(a[i], b[i], text));
+    return {};
+  }
 };
 
 // Where the elements of a value lie: element [i0, i1, ...] is at offset + sum(i * stride), in elements

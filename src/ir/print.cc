@@ -170,11 +170,9 @@ std::string Print(const Graph& graph) {
     return output.value == kNoValue ? fmt::format("{}: int = {}", output.name, Text(output.scalar))
                                     : fmt::format("{} = %{}", output.name, output.value);
   });
-  Section(out, "guards", graph.guards, [](const Guard& guard) {
-    const std::string condition = Text(guard.condition);
-    return guard.text.empty() || guard.text == condition ? condition
-                                                         : condition + "   # " + guard.text;
-  });
+  const auto checked = Requirements(graph);  // fails where no shape serves a node
+  Section(out, "guards", checked.ok() ? *checked : graph.guards,
+          [](const Guard& guard) { return Text(guard.condition) + "   # " + guard.text; });
   return out;
 }
 

@@ -412,6 +412,16 @@ Expr AtenCall::SizeFrom(ValueId count, Expr exported, Expr limit) {
   return exported;
 }
 
+void AtenCall::Require(Expr condition, const std::string& text) {
+  if (!ok()) return;
+  const sym::Tri holds = table().IsTrue(condition);
+  if (holds == sym::Tri::kNo) return Fail(InvalidArgument("{}", text));
+  if (holds == sym::Tri::kYes) return;
+  const std::string place = source_.empty() ? "" : ", " + source_;
+  graph_.guards.push_back(
+      {condition, fmt::format("node `{}` ({}{}): {}", name_, target_, place, text)});
+}
+
 Dims AtenCall::Broadcast(const Dims& a, const Dims& b) {
   const Dims& longer = a.size() >= b.size() ? a : b;
   const Dims& shorter = a.size() >= b.size() ? b : a;
@@ -423,13 +433,9 @@ Dims AtenCall::Broadcast(const Dims& a, const Dims& b) {
     if (d == e || e.is_int(1)) continue;
     if (d.is_int(1)) {
       d = e;
-    } else if (table().IsTrue(sym::Eq(d, e)) == sym::Tri::kNo) {
-      Fail(InvalidArgument("sizes `{}` and `{}` do not broadcast", sym::ToString(d),
-                           sym::ToString(e)));
     } else {
-      graph_.guards.push_back(
-          {sym::Eq(d, e),
-           fmt::format("{} == {} (broadcast in `{}`)", sym::ToString(d), sym::ToString(e), name_)});
+      Require(sym::Eq(d, e), fmt::format("sizes `{}` and `{}` do not broadcast", sym::ToString(d),
+                                         sym::ToString(e)));
     }
   }
   return dims;

@@ -118,7 +118,11 @@ class AtenCall {
   Expr SizeFrom(ValueId count, Expr exported, Expr limit);
   void GiveSymbol(uint32_t symbol, ValueId value);  // the value is 0-d; kItem
 
-  // The dims both broadcast to; a pair of different expressions is required equal by a guard.
+  // Sizes for which torch would refuse though the shape rules of the nodes that are built would not: an error
+  // here, or a guard. `text` says what is wrong where the condition fails.
+  void Require(Expr condition, const std::string& text);
+
+  // The dims both broadcast to; a pair of different expressions is required to be equal.
   Dims Broadcast(const Dims& a, const Dims& b);
 
  private:

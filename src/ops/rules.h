@@ -11,17 +11,6 @@ using ir::TensorType;
 using Types = Result<std::vector<TensorType>>;
 using sym::Expr;
 
-// `a` and `b` may be equal: false only where they provably differ for every live shape.
-inline bool MayEqual(sym::Table& table, Expr a, Expr b) {
-  return a == b || table.IsTrue(sym::Eq(a, b)) != sym::Tri::kNo;
-}
-inline bool MayEqual(sym::Table& table, const Dims& a, const Dims& b) {
-  if (a.size() != b.size()) return false;
-  for (size_t i = 0; i < a.size(); ++i)
-    if (!MayEqual(table, a[i], b[i])) return false;
-  return true;
-}
-
 inline Status NeedInputs(const InferContext& c, size_t required, size_t at_most) {
   if (c.inputs.size() < required || c.inputs.size() > at_most)
     return InvalidArgument("takes {} to {} inputs, has {}", required, at_most, c.inputs.size());
@@ -41,6 +30,17 @@ inline Status NeedFloat(const InferContext& c, size_t input) {
   if (!IsFloat(c.in(input).dtype))
     return InvalidArgument("input {} must be float, is {}", input, Name(c.in(input).dtype));
   return {};
+}
+
+// Input i is as long as the last dim of input 0, and of its dtype: a norm's weight or bias.
+inline Status NeedRow(const InferContext& c, size_t input) {
+  const TensorType &x = c.in(0), &row = c.in(input);
+  const auto misfit = [&] {
+    return fmt::format("input {} must be [{}] of {}, is {}", input, sym::ToString(x.dims.back()),
+                       Name(x.dtype), ir::ToString(row));
+  };
+  if (row.dtype != x.dtype) return InvalidArgument("{}", misfit());
+  return c.RequireEqual(row.dims, {x.dims.back()}, misfit);
 }
 
 // The attribute as a T, or an error that names it: shape rules also guard against hostile artifacts.

@@ -68,11 +68,13 @@ inline Expr Places(const Window& w, Expr extent, bool ceil = false) {
   return sym::Select(begins_outside, places - 1, places);
 }
 
-// The same for a shape rule: an error where no live size fits.
-inline Result<Expr> InferPlaces(const Window& w, Expr extent, bool ceil = false) {
-  if (extent.table().IsTrue(Fits(w, extent)) == sym::Tri::kNo)
-    return InvalidArgument("a window of {} does not fit an input of {} with {} + {} of padding",
-                           w.span(), sym::ToString(extent), w.before, w.after);
+// The same for a shape rule, which requires that the window fits.
+inline Result<Expr> InferPlaces(const InferContext& c, const Window& w, Expr extent,
+                                bool ceil = false) {
+  LS_RETURN_IF_ERROR(c.Require(Fits(w, extent), [&] {
+    return fmt::format("a window of {} does not fit an input of {} with {} + {} of padding",
+                       w.span(), sym::ToString(extent), w.before, w.after);
+  }));
   return Places(w, extent, ceil);
 }
 
@@ -84,15 +86,6 @@ inline std::vector<int64_t> PerDim(AtenCall& c, std::vector<int64_t> list, size_
   if (list.size() != dims) c.Fail(InvalidArgument("a list of {} for {} dims", list.size(), dims));
   list.resize(dims);
   return list;
-}
-
-// Live sizes that no window fits are refused at bind.
-inline void GuardFits(AtenCall& c, const Window& w, Expr extent) {
-  const Expr fits = Fits(w, extent);
-  if (fits.is_int(1) || c.table().IsTrue(fits) == sym::Tri::kYes) return;
-  c.graph().guards.push_back(
-      {fits, fmt::format("a window of {} to fit an input of {} with {} + {} of padding", w.span(),
-                         sym::ToString(extent), w.before, w.after)});
 }
 
 // [N, C, L] and the like as [N, C, H, W]: dims of 1 take the place of those that are missing.

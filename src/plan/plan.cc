@@ -34,7 +34,7 @@ class Planner {
   Status PlanOutputs();
   Status CommitStates();
   Status SizeSlots();
-  void AddChecks();
+  Status AddChecks();
 
   StorageId NewSlot(DType dtype, Expr bytes, bool scratch = false);
   Located Fresh(ValueId value);
@@ -384,11 +384,19 @@ Status Planner::SizeSlots() {
   return {};
 }
 
-void Planner::AddChecks() {
-  for (const ir::Guard& guard : graph_.guards)
-    builder_.Check(guard.condition, fmt::format("the program requires {}", guard.text));
+Status Planner::AddChecks() {
+  LS_ASSIGN_OR_RETURN(const std::vector<ir::Guard> requirements, ir::Requirements(graph_));
+  for (const ir::Guard& guard : requirements) {
+    std::string text = guard.text;
+    for (const char* separator = " at "; uint32_t s : table_.FreeSymbols(guard.condition)) {
+      const std::string name = sym::ToString(table_.SymbolAt(s));
+      text += fmt::format("{}{}={{{}}}", std::exchange(separator, ", "), name, name);
+    }
+    builder_.Check(guard.condition, std::move(text));
+  }
   for (const ir::HostValue& host : graph_.host_values)
     plan_.host_value_element_at.push_back(builder_.Slot(host.element));
+  return {};
 }
 
 Result<Plan> Planner::Run() {
@@ -409,7 +417,7 @@ Result<Plan> Planner::Run() {
   for (Storage& s : plan_.storages)
     s.last_step = std::min(s.last_step + rules_.linger, static_cast<uint32_t>(plan_.steps.size()));
   LS_RETURN_IF_ERROR(SizeSlots());
-  AddChecks();
+  LS_RETURN_IF_ERROR(AddChecks());
   plan_.arena_bytes = AssignOffsets(plan_.storages);
   plan_.lower_bound = LowerBound(plan_.storages);
   plan_.program = builder_.Finish();

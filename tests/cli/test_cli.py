@@ -234,8 +234,9 @@ def test_dump(live, tmp_path):
 
 def test_dump_json_has_everything(live):
     dump = cli_json("dump", live)
-    (guard,) = dump["guards"]
-    assert "P" in guard["condition"] and "S" in guard["condition"] and "128" in guard["text"]
+    write, guard = dump["guards"]  # what a node asks, and what the export says
+    assert write["condition"] == "P + S == Min(P + S, 128)" and "`copy_`" in write["text"]
+    assert guard["condition"] == "P + S <= 127" and "the program requires" in guard["text"]
     assert dump["host_values"] == []
     symbol = next(s for s in dump["symbols"] if s["display"] == "S")
     assert symbol["name"].startswith("s") and (symbol["min"], symbol["max"]) == (1, 127)

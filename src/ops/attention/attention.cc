@@ -22,13 +22,12 @@ Types Infer(const InferContext& c) {
   if (c.node.Has("limit")) LS_RETURN_IF_ERROR(NeedExpr(c, "limit").status());
   if (c.node.Has("limit") && c.has(4))
     return InvalidArgument("limit and row_limits exclude each other");
-  const bool fits =
-      MayEqual(c.table, q.dims[0], k.dims[0]) && MayEqual(c.table, q.dims[0], v.dims[0]) &&
-      MayEqual(c.table, k.dims[1], v.dims[1]) && MayEqual(c.table, q.dims[3], k.dims[3]) &&
-      MayEqual(c.table, k.dims[2], v.dims[2]);
-  if (!fits)
-    return InvalidArgument("q {}, k {} and v {} do not fit", ir::ToString(q), ir::ToString(k),
-                           ir::ToString(v));
+  const auto misfit = [&] {
+    return fmt::format("q {}, k {} and v {} do not fit", ir::ToString(q), ir::ToString(k),
+                       ir::ToString(v));
+  };
+  LS_RETURN_IF_ERROR(c.RequireEqual(k.dims, {q.dims[0], k.dims[1], k.dims[2], q.dims[3]}, misfit));
+  LS_RETURN_IF_ERROR(c.RequireEqual(v.dims, {q.dims[0], k.dims[1], k.dims[2], v.dims[3]}, misfit));
   if (c.table.Divides(k.dims[1], q.dims[1]) != sym::Tri::kYes)
     return InvalidArgument("{} query heads are not a multiple of {} key heads",
                            sym::ToString(q.dims[1]), sym::ToString(k.dims[1]));
@@ -36,12 +35,15 @@ Types Infer(const InferContext& c) {
     const TensorType& mask = c.in(3);
     if (mask.dtype != DType::kBool && mask.dtype != q.dtype)
       return InvalidArgument("mask must be bool or {}, is {}", Name(q.dtype), Name(mask.dtype));
-    if (!MayEqual(c.table, mask.dims, Dims{q.dims[0], q.dims[1], q.dims[2], k.dims[2]}))
-      return InvalidArgument("mask {} does not fit", ir::ToString(mask));
+    LS_RETURN_IF_ERROR(c.RequireEqual(mask.dims, {q.dims[0], q.dims[1], q.dims[2], k.dims[2]}, [&] {
+      return fmt::format("mask {} does not fit", ir::ToString(mask));
+    }));
   }
-  if (c.has(4) && (c.in(4).dtype != DType::kI64 ||
-                   !MayEqual(c.table, c.in(4).dims, Dims{q.dims[0], q.dims[1], q.dims[2]})))
-    return InvalidArgument("row_limits must be i64 [B, H, S]");
+  if (c.has(4)) {
+    const auto wrong = [] { return "row_limits must be i64 [B, H, S]"; };
+    if (c.in(4).dtype != DType::kI64) return InvalidArgument("{}", wrong());
+    LS_RETURN_IF_ERROR(c.RequireEqual(c.in(4).dims, {q.dims[0], q.dims[1], q.dims[2]}, wrong));
+  }
   return std::vector<TensorType>{{q.dtype, {q.dims[0], q.dims[1], q.dims[2], v.dims[3]}}};
 }
 

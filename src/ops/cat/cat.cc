@@ -17,8 +17,11 @@ Types Infer(const InferContext& c) {
     for (size_t d = 0; d < rank; ++d)
       if (static_cast<int64_t>(d) == dim)
         dims[d] = dims[d] + c.in(i).dims[d];
-      else if (!MayEqual(c.table, dims[d], c.in(i).dims[d]))
-        return InvalidArgument("input {} is {}, does not fit input 0", i, ir::ToString(c.in(i)));
+      else
+        LS_RETURN_IF_ERROR(c.RequireEqual(dims[d], c.in(i).dims[d], [&] {
+          return fmt::format("input {} is {}, does not fit input 0, {}", i, ir::ToString(c.in(i)),
+                             ir::ToString(c.in(0)));
+        }));
   }
   return std::vector<TensorType>{{c.in(0).dtype, std::move(dims)}};
 }

@@ -30,8 +30,8 @@ Types Infer(const InferContext& c) {
     return InvalidArgument("x is {}, the weight {}", Name(x.dtype), Name(w.dtype));
   if (c.has(2) && (c.in(2).dtype != x.dtype || c.in(2).dims != Dims{w.dims[0]}))
     return InvalidArgument("bias must be [{}] of {}", rows, Name(x.dtype));
-  LS_ASSIGN_OR_RETURN(const Expr height, InferPlaces(windows[0], x.dims[2]));
-  LS_ASSIGN_OR_RETURN(const Expr width, InferPlaces(windows[1], x.dims[3]));
+  LS_ASSIGN_OR_RETURN(const Expr height, InferPlaces(c, windows[0], x.dims[2]));
+  LS_ASSIGN_OR_RETURN(const Expr width, InferPlaces(c, windows[1], x.dims[3]));
   return std::vector<TensorType>{{x.dtype, {x.dims[0], w.dims[0], height, width}}};
 }
 
@@ -65,7 +65,6 @@ std::vector<ValueId> Build(AtenCall& c, size_t spatial, PerDimInts before, PerDi
   ir::Attrs attrs = WindowAttrs(windows);
   attrs.emplace_back("groups", groups);
   ValueId y = c.Emit(kConv, std::move(inputs), std::move(attrs));
-  for (size_t i = 0; c.ok() && i < 2; ++i) GuardFits(c, windows[i], c.DimsOf(images)[2 + i]);
   return {FromImages(c, y, spatial, rank)};
 }
 

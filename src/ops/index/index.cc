@@ -19,8 +19,8 @@ Result<Dims> IndexedDims(const InferContext& c, const Dims& x, size_t first_inde
     const TensorType& index = c.in(first_index + i);
     if (index.dtype != DType::kI64 && index.dtype != DType::kI32)
       return InvalidArgument("index {} must be i64 or i32, is {}", i, Name(index.dtype));
-    if (!MayEqual(c.table, index.dims, c.in(first_index).dims))
-      return InvalidArgument("indices must have equal dims");
+    LS_RETURN_IF_ERROR(c.RequireEqual(index.dims, c.in(first_index).dims,
+                                      [] { return "indices must have equal dims"; }));
   }
   Dims dims;
   size_t position = 0;

@@ -9,9 +9,12 @@ Types Infer(const InferContext& c) {
   LS_RETURN_IF_ERROR(NeedInputs(c, 3, SIZE_MAX));
   LS_RETURN_IF_ERROR(NeedAttr<int64_t>(c, "accumulate").status());
   LS_ASSIGN_OR_RETURN(Dims dims, IndexedDims(c, c.in(0).dims, 2));
-  if (c.in(1).dtype != c.in(0).dtype || !MayEqual(c.table, c.in(1).dims, dims))
-    return InvalidArgument("values are {}, should be {}", ir::ToString(c.in(1)),
-                           ir::ToString(TensorType{c.in(0).dtype, dims}));
+  const auto misfit = [&] {
+    return fmt::format("values are {}, should be {}", ir::ToString(c.in(1)),
+                       ir::ToString(TensorType{c.in(0).dtype, dims}));
+  };
+  if (c.in(1).dtype != c.in(0).dtype) return InvalidArgument("{}", misfit());
+  LS_RETURN_IF_ERROR(c.RequireEqual(c.in(1).dims, dims, misfit));
   return std::vector<TensorType>{c.in(0)};
 }
 

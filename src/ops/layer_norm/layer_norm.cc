@@ -12,10 +12,7 @@ Types Infer(const InferContext& c) {
   LS_RETURN_IF_ERROR(NeedFloat(c, 0));
   LS_RETURN_IF_ERROR(NeedAttr<double>(c, "eps").status());
   for (size_t i : {1, 2})
-    if (c.has(i) && (c.in(i).dtype != c.in(0).dtype ||
-                     !MayEqual(c.table, c.in(i).dims, Dims{c.in(0).dims.back()})))
-      return InvalidArgument("weight and bias must be [{}] of {}",
-                             sym::ToString(c.in(0).dims.back()), Name(c.in(0).dtype));
+    if (c.has(i)) LS_RETURN_IF_ERROR(NeedRow(c, i));
   return std::vector<TensorType>{c.in(0)};
 }
 

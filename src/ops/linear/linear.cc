@@ -12,13 +12,19 @@ Types Infer(const InferContext& c) {
   const TensorType &x = c.in(0), &w = c.in(1);
   if (w.dims.size() != 2)
     return InvalidArgument("weight must be a matrix, has rank {}", w.dims.size());
-  if (!MayEqual(c.table, x.dims.back(), w.dims[1]))
-    return InvalidArgument("x has {} columns, the weight {}", sym::ToString(x.dims.back()),
-                           sym::ToString(w.dims[1]));
+  LS_RETURN_IF_ERROR(c.RequireEqual(x.dims.back(), w.dims[1], [&] {
+    return fmt::format("x has {} columns, the weight {}", sym::ToString(x.dims.back()),
+                       sym::ToString(w.dims[1]));
+  }));
   if (x.dtype != w.dtype)
     return InvalidArgument("x is {}, the weight {}", Name(x.dtype), Name(w.dtype));
-  if (c.has(2) && (c.in(2).dtype != x.dtype || !MayEqual(c.table, c.in(2).dims, Dims{w.dims[0]})))
-    return InvalidArgument("bias must be [{}] of {}", sym::ToString(w.dims[0]), Name(x.dtype));
+  if (c.has(2)) {
+    const auto misfit = [&] {
+      return fmt::format("bias must be [{}] of {}", sym::ToString(w.dims[0]), Name(x.dtype));
+    };
+    if (c.in(2).dtype != x.dtype) return InvalidArgument("{}", misfit());
+    LS_RETURN_IF_ERROR(c.RequireEqual(c.in(2).dims, {w.dims[0]}, misfit));
+  }
   Dims dims = x.dims;
   dims.back() = w.dims[0];
   return std::vector<TensorType>{{x.dtype, std::move(dims)}};

@@ -14,11 +14,14 @@ Types Infer(const InferContext& c) {
   if (a.dtype != b.dtype)
     return InvalidArgument("operands are {} and {}", Name(a.dtype), Name(b.dtype));
   for (size_t i = 0; i + 2 < rank; ++i)
-    if (!MayEqual(c.table, a.dims[i], b.dims[i]))
-      return InvalidArgument("batch dims differ at dim {}", i);
-  if (!MayEqual(c.table, a.dims[rank - 1], b.dims[rank - 2]))
-    return InvalidArgument("{} columns times {} rows", sym::ToString(a.dims[rank - 1]),
-                           sym::ToString(b.dims[rank - 2]));
+    LS_RETURN_IF_ERROR(c.RequireEqual(a.dims[i], b.dims[i], [&] {
+      return fmt::format("batch dims {} and {} differ", sym::ToString(a.dims[i]),
+                         sym::ToString(b.dims[i]));
+    }));
+  LS_RETURN_IF_ERROR(c.RequireEqual(a.dims[rank - 1], b.dims[rank - 2], [&] {
+    return fmt::format("{} columns times {} rows", sym::ToString(a.dims[rank - 1]),
+                       sym::ToString(b.dims[rank - 2]));
+  }));
   Dims dims = a.dims;
   dims[rank - 1] = b.dims[rank - 1];
   return std::vector<TensorType>{{a.dtype, std::move(dims)}};

@@ -22,20 +22,22 @@ Types Infer(const InferContext& c) {
   Dims dims = c.in(0).dims;
   if (before.size() != dims.size() || after.size() != dims.size())
     return InvalidArgument("{} and {} pads for rank {}", before.size(), after.size(), dims.size());
+  const Expr zero = c.table.Int(0);
   for (size_t i = 0; i < dims.size(); ++i) {
-    const Expr size = dims[i] + before[i] + after[i];
-    if (c.table.Bounds(size).hi < 0)
-      return InvalidArgument("dim {} would have the size {}", i, sym::ToString(size));
-    dims[i] = size;
+    if (before[i] == zero && after[i] == zero) continue;
+    const Expr size = std::exchange(dims[i], dims[i] + before[i] + after[i]);
+    const auto misfit = [&] {
+      return fmt::format("a {} pad of {} and {} does not fit a size of {}", mode,
+                         sym::ToString(before[i]), sym::ToString(after[i]), sym::ToString(size));
+    };
+    LS_RETURN_IF_ERROR(c.Require(sym::Ge(dims[i], zero), misfit));
+    if (mode == "constant") continue;
+    LS_RETURN_IF_ERROR(c.Require(sym::Ge(size, c.table.Int(1)), misfit));
+    if (mode == "replicate") continue;
+    for (Expr pad : {before[i], after[i]})  // what repeats is there
+      LS_RETURN_IF_ERROR(c.Require(sym::Le(pad, mode == "reflect" ? size - 1 : size), misfit));
   }
   return std::vector<TensorType>{{c.in(0).dtype, std::move(dims)}};
-}
-
-// Live sizes for which torch would refuse are refused at bind.
-void Require(AtenCall& c, Expr condition, std::string text) {
-  if (c.table().IsTrue(condition) == sym::Tri::kNo) return c.Fail(InvalidArgument("{}", text));
-  if (c.table().IsTrue(condition) != sym::Tri::kYes)
-    c.graph().guards.push_back({condition, std::move(text)});
 }
 
 // `pad` begins at the last dim: (left, right, top, bottom, ...).
@@ -53,20 +55,6 @@ std::vector<ValueId> Pad(AtenCall& c) {
     const size_t d = rank - 1 - i;
     before[d] = pad[2 * i];
     after[d] = pad[2 * i + 1];
-    const Expr size = c.DimsOf(x)[d], zero = c.table().Int(0);
-    Require(
-        c, sym::Ge(size + before[d] + after[d], zero),
-        fmt::format("a padded size {} of 0 or more", sym::ToString(size + before[d] + after[d])));
-    if (mode == "constant") continue;
-    for (Expr p : {before[d], after[d]}) {
-      const Expr room = mode == "reflect" ? size - 1 : size;
-      if (mode != "replicate")
-        Require(c, sym::Le(p, room),
-                fmt::format("a {} pad of {} to fit a size of {}", mode, sym::ToString(p),
-                            sym::ToString(size)));
-    }
-    Require(c, sym::Ge(size, c.table().Int(1)),
-            fmt::format("a {} pad to have something to repeat", mode));
   }
   return {c.Emit(kPad, {x},
                  {{"before", std::move(before)},

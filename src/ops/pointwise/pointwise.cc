@@ -12,9 +12,13 @@ Types Infer(const InferContext& c) {
   const auto* program = attr ? std::get_if<ir::PointwiseProgram>(attr) : nullptr;
   if (program == nullptr) return InvalidArgument("attribute `program` is missing");
   LS_RETURN_IF_ERROR(CheckProgram(*program));
-  for (size_t i = 0; i < c.inputs.size(); ++i)
-    if (!c.has(i) || !MayEqual(c.table, c.in(i).dims, dims))
-      return InvalidArgument("input {} has not the output's dims", i);
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    if (!c.has(i)) return InvalidArgument("input {} is missing", i);
+    LS_RETURN_IF_ERROR(c.RequireEqual(c.in(i).dims, dims, [&] {
+      return fmt::format("input {} is {}, the output {}", i, ir::ToString(c.in(i)),
+                         ir::ToString(ir::Attr(dims)));
+    }));
+  }
   return std::vector<TensorType>{{program->code.back().dtype, std::move(dims)}};
 }
 

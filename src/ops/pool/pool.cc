@@ -29,7 +29,7 @@ Types Infer(const InferContext& c) {
     if (w.before != w.after || 2 * w.before > w.size)
       return InvalidArgument("padding {}, {} of a window of {}: at most half of it, on both sides",
                              w.before, w.after, w.size);
-    LS_ASSIGN_OR_RETURN(dims[2 + i], InferPlaces(w, x.dims[2 + i], ceil != 0));
+    LS_ASSIGN_OR_RETURN(dims[2 + i], InferPlaces(c, w, x.dims[2 + i], ceil != 0));
   }
   return std::vector<TensorType>{{x.dtype, std::move(dims)}};
 }
@@ -43,10 +43,9 @@ Types InferAdaptive(const InferContext& c) {
     return InvalidArgument("x must be [N, C, H, W] with two sizes, is {} with {}", ir::ToString(x),
                            sizes.size());
   for (size_t i = 0; i < 2; ++i) {
-    if (c.table.Bounds(sizes[i]).hi < 0)
-      return InvalidArgument("an output of size {}", sym::ToString(sizes[i]));
-    if (c.table.Bounds(x.dims[2 + i]).hi < 1)
-      return InvalidArgument("a mean over nothing: x is {}", ir::ToString(x));
+    LS_RETURN_IF_ERROR(c.Require(sym::Ge(x.dims[2 + i], c.table.Int(1)), [&] {
+      return fmt::format("a mean over nothing: x is {}", ir::ToString(x));
+    }));
   }
   return std::vector<TensorType>{{x.dtype, {x.dims[0], x.dims[1], sizes[0], sizes[1]}}};
 }
@@ -81,7 +80,6 @@ std::vector<ValueId> Build(AtenCall& c, const char* kind, size_t spatial) {
   attrs.emplace_back("count_padding", int64_t{count});
   attrs.emplace_back("divisor", divisor);
   ValueId y = c.Emit(kPool, {images}, std::move(attrs));
-  for (size_t i = 0; c.ok() && i < 2; ++i) GuardFits(c, windows[i], c.DimsOf(images)[2 + i]);
   return {FromImages(c, y, spatial, rank)};
 }
 
@@ -111,11 +109,8 @@ std::vector<ValueId> Adaptive(AtenCall& c) {
   if (kSpatial == 1) sizes.insert(sizes.begin(), c.table().Int(1));
   ValueId images = AsImages(c, x, kSpatial);
   if (!c.ok()) return {ir::kNoValue};
-  for (size_t i = 2; i < 4; ++i) {
-    const Expr some = sym::Ge(c.DimsOf(images)[i], c.table().Int(1));
-    if (c.table().IsTrue(some) != sym::Tri::kYes)
-      c.graph().guards.push_back({some, "an adaptive pool to have something to average"});
-  }
+  for (size_t i = 2; i < 4; ++i)
+    c.Require(sym::Ge(c.DimsOf(images)[i], c.table().Int(1)), "a mean over nothing");
   ValueId y;
   if (sizes[0].is_int(1) && sizes[1].is_int(1))
     y = c.Emit(kReduce, {images},

@@ -15,8 +15,9 @@ Types Infer(const InferContext& c) {
   Dims dims = c.in(0).dims;
   Expr& length = dims[static_cast<size_t>(dim)];
   const Expr fits = sym::And(sym::Le(c.table.Int(0), count), sym::Le(count, length));
-  if (c.table.IsTrue(fits) == sym::Tri::kNo)
-    return InvalidArgument("takes {} of {} elements", sym::ToString(count), sym::ToString(length));
+  LS_RETURN_IF_ERROR(c.Require(fits, [&] {
+    return fmt::format("takes {} of {} elements", sym::ToString(count), sym::ToString(length));
+  }));
   length = count;
   return std::vector<TensorType>{{c.in(0).dtype, dims}, {DType::kI64, dims}};
 }
@@ -55,11 +56,6 @@ std::vector<ValueId> TopK(AtenCall& c) {
   c.Ignore({"sorted"});  // unsorted is any order
   const bool largest = c.BoolOr("largest", true);
   if (!c.ok()) return {x, x};
-  const Expr length = c.Rank(x) == 0 ? c.table().Int(1) : c.DimsOf(x)[static_cast<size_t>(dim)];
-  const Expr fits = sym::And(sym::Le(c.table().Int(0), k), sym::Le(k, length));
-  if (!fits.is_int())
-    c.graph().guards.push_back(
-        {fits, fmt::format("topk takes {} of {}", sym::ToString(k), sym::ToString(length))});
   return EmitSort(c, x, dim, largest, k);
 }
 

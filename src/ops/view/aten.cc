@@ -41,16 +41,11 @@ Values Slice(AtenCall& c) {
   return {c.ok() ? c.Slice(x, b.dim, b.start, b.length, b.step) : x};
 }
 
-// One element of a dim: checked, since an index outside would read foreign memory.
+// One element of a dim.
 Expr ReadIndex(AtenCall& c, ValueId x, int64_t dim) {
   const Expr size = c.DimsOf(x)[static_cast<size_t>(dim)];
   const Expr index = c.Size("index");
-  const Expr wrapped = sym::Select(sym::Lt(index, c.table().Int(0)), index + size, index);
-  const Expr inside = sym::And(sym::Le(c.table().Int(0), wrapped), sym::Lt(wrapped, size));
-  if (!inside.is_int(1))
-    c.graph().guards.push_back({inside, fmt::format("index {} is inside size {} (select)",
-                                                    sym::ToString(index), sym::ToString(size))});
-  return wrapped;
+  return sym::Select(sym::Lt(index, c.table().Int(0)), index + size, index);
 }
 
 // narrow takes start and length as they are; outside is an error, not a clamp.
@@ -61,14 +56,7 @@ Values Narrow(AtenCall& c) {
   if (!c.ok() || c.Rank(x) == 0) return {x};
   sym::Table& t = c.table();
   const Expr size = c.DimsOf(x)[static_cast<size_t>(dim)];
-  const Expr from = sym::Select(sym::Lt(start, t.Int(0)), start + size, start);
-  const Expr inside = sym::And(sym::And(sym::Le(t.Int(0), from), sym::Le(t.Int(0), length)),
-                               sym::Le(from + length, size));
-  if (!inside.is_int(1))
-    c.graph().guards.push_back(
-        {inside, fmt::format("{} elements from {} lie inside size {} (narrow)",
-                             sym::ToString(length), sym::ToString(from), sym::ToString(size))});
-  return {c.Slice(x, dim, from, length)};
+  return {c.Slice(x, dim, sym::Select(sym::Lt(start, t.Int(0)), start + size, start), length)};
 }
 
 // Each dim d repeated r times: [.., 1, d, ..] expanded to [.., r, d, ..] and merged. For repeat_interleave the
@@ -144,11 +132,7 @@ Dims ResolveSizes(AtenCall& c, ValueId x, Dims sizes) {
       size = (*exported)[static_cast<size_t>(open)];
     else
       size = sym::FloorDiv(numel, others);
-    others = others * size;
   }
-  if (others != numel)
-    c.graph().guards.push_back(
-        {sym::Eq(others, numel), fmt::format("a view keeps {} elements", sym::ToString(numel))});
   return sizes;
 }
 
@@ -213,10 +197,9 @@ Values Squeeze(AtenCall& c) {
     const Expr d = c.DimsOf(x)[static_cast<size_t>(i)];
     const bool named = std::find(dims.begin(), dims.end(), i) != dims.end();
     if (named && d.is_int(1)) continue;
-    if (named && c.table().Bounds(d).Contains(1))
-      c.graph().guards.push_back(
-          {sym::Ne(d, c.table().Int(1)),
-           fmt::format("squeeze would change the rank where {} is 1", sym::ToString(d))});
+    if (named)
+      c.Require(sym::Ne(d, c.table().Int(1)),
+                fmt::format("squeeze would change the rank where {} is 1", sym::ToString(d)));
     sizes.push_back(d);
   }
   return {c.Reshape(x, std::move(sizes))};
@@ -308,7 +291,14 @@ Values SplitInto(AtenCall& c, ValueId x, int64_t dim, const Dims& lengths) {
 Values SplitWithSizes(AtenCall& c) {
   ValueId x = c.Tensor("self");
   Dims lengths = c.Sizes("split_sizes");
-  return SplitInto(c, x, c.AxisOr("dim", c.Rank(x), 0), lengths);
+  const int64_t dim = c.AxisOr("dim", c.Rank(x), 0);
+  if (!c.ok() || c.Rank(x) == 0) return {};
+  const Expr size = c.DimsOf(x)[static_cast<size_t>(dim)];
+  Expr total = c.table().Int(0);
+  for (Expr length : lengths) total = total + length;
+  c.Require(sym::Eq(total, size), fmt::format("the pieces have {} elements, not {}",
+                                              sym::ToString(total), sym::ToString(size)));
+  return SplitInto(c, x, dim, lengths);
 }
 
 // Pieces of `each`, the last one short; the count is fixed at export, so the size must be a constant or

@@ -13,9 +13,10 @@ Types InferReshape(const InferContext& c) {
   LS_RETURN_IF_ERROR(NeedInputs(c, 1, 1));
   LS_ASSIGN_OR_RETURN(Dims sizes, NeedAttr<Dims>(c, "sizes"));
   Expr before = sym::Product(c.table, c.in(0).dims), after = sym::Product(c.table, sizes);
-  if (!MayEqual(c.table, before, after))
-    return InvalidArgument("cannot view {} elements as {}", sym::ToString(before),
-                           sym::ToString(after));
+  LS_RETURN_IF_ERROR(c.RequireEqual(before, after, [&] {
+    return fmt::format("cannot view {} elements as {}", sym::ToString(before),
+                       sym::ToString(after));
+  }));
   return std::vector<TensorType>{{c.in(0).dtype, std::move(sizes)}};
 }
 
@@ -88,10 +89,16 @@ Types InferSlice(const InferContext& c) {
   LS_ASSIGN_OR_RETURN(Expr start, NeedExpr(c, "start"));
   LS_ASSIGN_OR_RETURN(Expr length, NeedExpr(c, "length"));
   if (step < 1) return InvalidArgument("step {} must be positive", step);
-  if (c.table.Bounds(start).hi < 0)
-    return InvalidArgument("start {} is negative", sym::ToString(start));
   Dims dims = c.in(0).dims;
-  dims[static_cast<size_t>(dim)] = length;
+  Expr& size = dims[static_cast<size_t>(dim)];
+  const Expr end = start + (length - 1) * step + 1;  // behind the last element
+  const auto outside = [&] {
+    return fmt::format("{} elements from {}, {} apart, do not lie inside size {}",
+                       sym::ToString(length), sym::ToString(start), step, sym::ToString(size));
+  };
+  LS_RETURN_IF_ERROR(c.Require(sym::Ge(start, c.table.Int(0)), outside));
+  LS_RETURN_IF_ERROR(c.Require(sym::Le(end, size), outside));
+  size = length;
   return std::vector<TensorType>{{c.in(0).dtype, std::move(dims)}};
 }
 
@@ -110,9 +117,11 @@ Types InferExpand(const InferContext& c) {
   if (sizes.size() < in.size()) return InvalidArgument("expand cannot drop dims");
   const size_t lead = sizes.size() - in.size();
   for (size_t i = 0; i < in.size(); ++i)
-    if (!in[i].is_int(1) && !MayEqual(c.table, in[i], sizes[lead + i]))
-      return InvalidArgument("size {} cannot expand to {}", sym::ToString(in[i]),
-                             sym::ToString(sizes[lead + i]));
+    if (!in[i].is_int(1))
+      LS_RETURN_IF_ERROR(c.RequireEqual(in[i], sizes[lead + i], [&] {
+        return fmt::format("size {} cannot expand to {}", sym::ToString(in[i]),
+                           sym::ToString(sizes[lead + i]));
+      }));
   return std::vector<TensorType>{{c.in(0).dtype, std::move(sizes)}};
 }
 

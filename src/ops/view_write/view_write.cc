@@ -11,10 +11,24 @@ Types Infer(const InferContext& c) {
   LS_RETURN_IF_ERROR(NeedInputs(c, 2, 2));
   LS_ASSIGN_OR_RETURN(Dims sizes, NeedAttr<Dims>(c, "sizes"));
   LS_ASSIGN_OR_RETURN(Dims strides, NeedAttr<Dims>(c, "strides"));
-  LS_RETURN_IF_ERROR(NeedExpr(c, "offset").status());
+  LS_ASSIGN_OR_RETURN(const Expr offset, NeedExpr(c, "offset"));
   if (strides.size() != sizes.size()) return InvalidArgument("sizes and strides differ in rank");
-  if (c.in(1).dtype != c.in(0).dtype || !MayEqual(c.table, c.in(1).dims, sizes))
-    return InvalidArgument("source {} does not fit the place written to", ir::ToString(c.in(1)));
+  const auto misfit = [&] {
+    return fmt::format("source {} does not fit the place written to", ir::ToString(c.in(1)));
+  };
+  if (c.in(1).dtype != c.in(0).dtype) return InvalidArgument("{}", misfit());
+  LS_RETURN_IF_ERROR(c.RequireEqual(c.in(1).dims, sizes, misfit));
+  const Expr zero = c.table.Int(0);
+  Expr inside = sym::Ge(offset, zero), last = offset;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    inside = sym::And(inside, sym::Ge(strides[i], zero));
+    last = last + (sizes[i] - 1) * strides[i];
+  }
+  inside = sym::And(inside, sym::Lt(last, sym::Product(c.table, c.in(0).dims)));
+  const Expr nothing = sym::Eq(sym::Product(c.table, sizes), zero);
+  LS_RETURN_IF_ERROR(c.Require(sym::Or(nothing, inside), [&] {
+    return fmt::format("the place written to does not lie inside {}", ir::ToString(c.in(0)));
+  }));
   return std::vector<TensorType>{c.in(0)};
 }
 
