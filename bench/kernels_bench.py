@@ -166,7 +166,7 @@ def main():
     }
     print(f"torch {torch.__version__}, {os.cpu_count()} cores, {args.pairs} turns each")
     print(
-        f"{'case':42} {'n':>5} {'KB in':>8} {'threads':>7} {'us':>10} {peer + ' us':>12} "
+        f"{'case':42} {'n':>5} {'KB read':>8} {'threads':>7} {'us':>10} {peer + ' us':>12} "
         f"{'ratio':>6} {'of minima':>9} {'between':>11}"
     )
     found = []
@@ -180,7 +180,8 @@ def main():
             live = compile_case(module.eval(), make(3), kept)
             for threads, (ours, theirs) in sides.items():
                 for n in sizes:
-                    kb = sum(t.numel() * t.element_size() for t in make(n)) / 1024
+                    read = [*make(n), *module.parameters()]
+                    kb = sum(t.numel() * t.element_size() for t in read) / 1024
                     row = {"case": name, "index": index, "n": n, "kb": kb, "threads": threads}
                     found.append(row | measure(ours, theirs, index, n, live, args.pairs))
                     show(found[-1])

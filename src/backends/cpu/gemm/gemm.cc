@@ -290,6 +290,8 @@ LS_SIMD_TABLE(WidenLeft);
 
 // A task of about this many multiply-adds is worth waking a thread for: some 20 us on one core.
 constexpr int64_t kTaskWork = 1 << 20;
+// An element of B that comes from L3 or beyond takes as long as this many, so fewer rows than that cost the same.
+constexpr int64_t kStreamedRows = 8;
 
 // Floats from one copied row of A to the next: an odd number of cache lines.
 template <typename Int>
@@ -344,10 +346,10 @@ void Gemm(const GemmCall& call, ThreadPool& pool, std::byte* scratch) {
   const int64_t row_blocks = few_rows ? 1 : DivideUp(call.m, kBlockRows);
   // Panels in one task: few rows, as many as make a task worth its start; blocked, as many as leave
   // several tasks a thread, since A is packed anew for each.
+  const int64_t cost = few_rows ? std::max(call.m, kStreamedRows) : call.m;
   int64_t group = kGroupPanels;
   if (few_rows) {
-    group =
-        std::clamp<int64_t>(kTaskWork / std::max<int64_t>(1, call.m * call.k * 16), 8, panels + 8);
+    group = std::clamp<int64_t>(kTaskWork / std::max<int64_t>(1, cost * call.k * 16), 8, panels + 8);
   } else if (call.c_dtype == DType::kF32) {
     const int64_t wanted = DivideUp(4 * pool.size(), batch * row_blocks);
     group = std::max(kGroupPanels, DivideUp(panels, wanted));
@@ -355,7 +357,7 @@ void Gemm(const GemmCall& call, ThreadPool& pool, std::byte* scratch) {
   const int64_t groups = DivideUp(panels, group);
   const int64_t tasks = batch * row_blocks * groups;
   const int64_t work =
-      std::max<int64_t>(1, call.m * call.k * std::min(call.n, group * 16) / row_blocks);
+      std::max<int64_t>(1, cost * call.k * std::min(call.n, group * 16) / row_blocks);
   const auto run = few_rows ? LS_SIMD(FewRows) : LS_SIMD(Block);
   const int64_t element = static_cast<int64_t>(SizeOf(call.c_dtype));
   pool.ParallelFor(tasks, DivideUp(kTaskWork / 4, work),
