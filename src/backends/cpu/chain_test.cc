@@ -25,7 +25,7 @@ struct Strided {
   std::vector<T> elements;
 };
 
-TEST(Chain, RowsOfAnyLength) {
+void TestRowsOfAnyLength(uint8_t from) {
   constexpr float kUntouched = -77;
   constexpr uint8_t kNoFlag = 9;
   constexpr uint16_t kNoHalf = 0x4242;
@@ -43,14 +43,14 @@ TEST(Chain, RowsOfAnyLength) {
         for (int64_t i = 0; i < n; ++i) x.at(r, i) = static_cast<float>((r + 37 * i) % 64 - 31);
       for (int64_t i = 0; i < n; ++i) addend[i] = F16FromF32(static_cast<float>(i % 23 - 11));
       ChainOp ops[] = {
-          {ChainCode::kLoad, kMemory, x.elements.data(), nullptr, x.step()},
+          {ChainCode::kLoad, from, x.elements.data(), nullptr, x.step()},
           {ChainCode::kMul, kSplatA, factor, nullptr, sizeof(float)},
-          {ChainCode::kAdd, kF16A, addend.data()},
-          {ChainCode::kStore, kMemory, sum.elements.data(), nullptr, sum.step()},
+          {ChainCode::kAdd, static_cast<uint8_t>(from | kF16A), addend.data()},
+          {ChainCode::kStore, from, sum.elements.data(), nullptr, sum.step()},
           {ChainCode::kGt, kSplatA, &zero},
-          {ChainCode::kStoreBool, kMemory, positive.elements.data(), nullptr, positive.step()},
+          {ChainCode::kStoreBool, from, positive.elements.data(), nullptr, positive.step()},
           {ChainCode::kSelect, kSplatB, x.elements.data(), factor, x.step(), sizeof(float)},
-          {ChainCode::kStoreBF16, kMemory, chosen.elements.data(), nullptr, chosen.step()},
+          {ChainCode::kStoreBF16, from, chosen.elements.data(), nullptr, chosen.step()},
           {ChainCode::kEnd}};
       for (size_t i = 0; i < std::size(ops); ++i) chain.link(ops, i);
       chain.run(ops, n, kRows);
@@ -70,6 +70,9 @@ TEST(Chain, RowsOfAnyLength) {
     }
   }
 }
+
+TEST(Chain, RowsOfAnyLength) { TestRowsOfAnyLength(kMemory); }
+TEST(Chain, RowsOfAnyLengthFromAfar) { TestRowsOfAnyLength(kFromAfar); }
 
 // Streamed or not, wherever in a line rows begin.
 TEST(Chain, PastCaches) {

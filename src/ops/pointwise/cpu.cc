@@ -37,6 +37,8 @@ struct PointwisePrepared : Prepared {
 
 // How a result reaches memory. Where a chain cannot stream it from its registers, tiles of it are streamed one by one.
 enum class Writing : uint8_t { kPlain, kStreamedByChain, kStreamedByTile };
+// Of operands and result for each thread: more is not in its L2 when it is come back to.
+constexpr size_t kAfarBytes = size_t{768} << 10;
 // Loads wait while a tile is streamed out: short turns.
 constexpr int64_t kStreamTile = kTile / 2;
 // Dearer programs wait for their arithmetic, not for memory: the turns of stores would come on top.
@@ -89,16 +91,17 @@ struct Tiling {
 class Runner {
  public:
   Runner(const KernelArgs& args, const PointwisePrepared& prepared, const Source* sources,
-         const Space& space, Writing writing, std::byte* memory, const Part& part)
+         const Space& space, Writing writing, bool from_afar, std::byte* memory, const Part& part)
       : args_(args),
         program_(prepared.program),
         sources_(sources),
         space_(space),
         past_caches_(writing == Writing::kStreamedByChain),
+        from_afar_(from_afar),
         stream_(writing == Writing::kStreamedByTile ? FindStream() : nullptr),
         out_(args.out(0).data),
         size_(static_cast<int64_t>(SizeOf(program_.dtype))),
-        execution_(prepared.program, memory) {
+        execution_(prepared.program, memory, past_caches_ ? StreamIsa() : MemoryIsa()) {
     if (args.earlier) {
       const View& between = args.earlier->args.out(0);
       passed_ = between.data;
@@ -172,7 +175,7 @@ class Runner {
 
   // Of the output, one behind another.
   pw::Execution::Rows Rows(int64_t n, int64_t count = 1) const {
-    return {n, count, n * size_, past_caches_};
+    return {n, count, n * size_, past_caches_, from_afar_};
   }
 
   // Rows one below another along dim d; only where tiling.by_rows.
@@ -235,7 +238,7 @@ class Runner {
   const Program& program_;
   const Source* sources_;
   const Space& space_;
-  const bool past_caches_;
+  const bool past_caches_, from_afar_;
   const StreamFn stream_;  // null: the result is not copied out of tiles
   std::byte* const out_;
   const int64_t size_;  // of an element of the output
@@ -264,10 +267,11 @@ Status Run(const KernelArgs& args) {
   const Writing writing = !large                        ? Writing::kPlain
                           : program.streams && in_lines ? Writing::kStreamedByChain
                                                         : Writing::kStreamedByTile;
+  const bool from_afar = !large && bytes >= kAfarBytes * args.pool.size();
   const Tiling tiling(program, inputs, space, writing);
   std::atomic<bool> divided_by_zero{false};
   LS_RETURN_IF_ERROR(args.ForParts(space.numel, tiling.claim, [&](const Part& part) {
-    Runner runner(args, prepared, sources, space, writing,
+    Runner runner(args, prepared, sources, space, writing, from_afar,
                   workers + part.worker * pw::Execution::Bytes(program), part);
     if (!runner.Range(tiling, part.begin, part.end)) divided_by_zero.store(true);
     if (large) FlushStreams();

@@ -59,6 +59,17 @@ struct Handlers<std::index_sequence<k...>, kEnds> {
     if constexpr (kEnds) operand = static_cast<const std::byte*>(operand) + step;
     return row;
   }
+  // The lines 1 KB from here, of what is written as of what is read: hardware fetches too little ahead. -x of 4 MB takes
+  // 65 us where it took 67 or 76, as memory happened to lie, and x + y of halves five sixths of its time (Zen 5); 2 KB and
+  // more were slower. Of what lies in L2 it costs a tenth.
+  template <bool kFromAfar, class T>
+  static HWY_INLINE void Fetch(const T* p) {
+    if constexpr (kFromAfar) {
+      constexpr size_t kLine = 64 / sizeof(T), kAhead = 1024 / sizeof(T);
+      const size_t lanes = hn::Lanes(d);
+      ((k * lanes % kLine == 0 ? hwy::Prefetch(p + kAhead + k * lanes) : void()), ...);
+    }
+  }
   // The vector that may be partial, to be given to Read.
   template <class E>
   static HWY_INLINE V ReadLast(const typename E::Type* p, size_t left) {
@@ -87,10 +98,11 @@ struct Handlers<std::index_sequence<k...>, kEnds> {
   }
 
   // A load that comes first is called without an accumulator, of which gcc would clear every vector.
-  template <class E>
+  template <class E, bool kFromAfar>
   static void First(ChainOp* op, int64_t at, size_t left) {
     const auto* p = RowOf<E>(op->a, op->step_a) + at;
     const V last = ReadLast<E>(p, left);
+    Fetch<kFromAfar>(p);
     Next(op, at, left, Read<E>(p, k, left, last)...);
   }
   template <class E>
@@ -98,9 +110,9 @@ struct Handlers<std::index_sequence<k...>, kEnds> {
     const V s = ReadSplat<E>(RowOf<E>(op->a, op->step_a));
     Next(op, at, left, (static_cast<void>(k), s)...);
   }
-  template <class E>
+  template <class E, bool kFromAfar>
   static void Load(ChainOp* op, int64_t at, size_t left, Lane<k>...) {
-    First<E>(op, at, left);
+    First<E, kFromAfar>(op, at, left);
   }
   template <class E>
   static void LoadSplat(ChainOp* op, int64_t at, size_t left, Lane<k>...) {
@@ -135,21 +147,12 @@ struct Handlers<std::index_sequence<k...>, kEnds> {
     (StoreF32(E{}, acc, d, p + k * hn::Lanes(d)), ...);
   }
   // kLast: the end follows, and the accumulator need not be kept for it.
-  template <class E, bool kLast>
+  template <class E, bool kLast, bool kFromAfar>
   static void Store(ChainOp* op, int64_t at, size_t left, Lane<k>... acc) {
     const auto* p = RowOf<E>(op->a, op->step_a) + at;
+    Fetch<kFromAfar>(p);
     Write<E>(const_cast<typename E::Type*>(p), left, acc...);
     if constexpr (!kLast) Next(op, at, left, acc...);
-  }
-  static HWY_INLINE void StreamVector(V v, float* p) {
-#if HWY_TARGET == HWY_AVX3
-    // A line in halves: whole ones took three times as long on Zen 4.
-    constexpr hn::Half<D> half;
-    hn::Stream(hn::LowerHalf(half, v), half, p);
-    hn::Stream(hn::UpperHalf(half, v), half, p + hn::Lanes(half));
-#else
-    hn::Stream(v, d, p);
-#endif
   }
   // From registers: by way of a tile in L1, loads wait while it is streamed out, and a sum of two tensors of 16 MB took
   // 1.4 times as long (Zen 5).
@@ -158,7 +161,7 @@ struct Handlers<std::index_sequence<k...>, kEnds> {
     if (kEnds || reinterpret_cast<uintptr_t>(p) % 64 != 0)
       Write<F32>(p, left, acc...);
     else
-      (StreamVector(acc, p + k * hn::Lanes(d)), ...);
+      (hn::Stream(acc, d, p + k * hn::Lanes(d)), ...);
     Next(op, at, left, acc...);
   }
   // Vectors are computed one after another: as arguments of the next call, gcc computes all before it moves any, and runs
@@ -168,10 +171,11 @@ struct Handlers<std::index_sequence<k...>, kEnds> {
     ((acc = kOp(d, acc)), ...);
     Next(op, at, left, acc...);
   }
-  template <V (*kOp)(D, V, V), class E>
+  template <V (*kOp)(D, V, V), class E, bool kFromAfar>
   static void WithMemory(ChainOp* op, int64_t at, size_t left, Lane<k>... acc) {
     const auto* p = RowOf<E>(op->a, op->step_a) + at;
     const V last = ReadLast<E>(p, left);
+    Fetch<kFromAfar>(p);
     ((acc = kOp(d, acc, Read<E>(p, k, left, last))), ...);
     Next(op, at, left, acc...);
   }
@@ -196,19 +200,26 @@ struct Handlers<std::index_sequence<k...>, kEnds> {
 
   template <class E>
   static Fn Loading(const ChainOp& op) {
-    return op.form ? LoadSplat<E> : Load<E>;
+    if (op.form & pw::kSplatA) return LoadSplat<E>;
+    return op.form & pw::kFromAfar ? Load<E, true> : Load<E, false>;
   }
   template <class E>
   static Fn Storing(const ChainOp& op) {
     if (op.form & pw::kPastCaches) return StorePastCaches;
-    return (&op)[1].code == ChainCode::kEnd ? Store<E, true> : Store<E, false>;
+    const bool last = (&op)[1].code == ChainCode::kEnd;
+    if (op.form & pw::kFromAfar) return last ? Store<E, true, true> : Store<E, false, true>;
+    return last ? Store<E, true, false> : Store<E, false, false>;
+  }
+  template <V (*kOp)(D, V, V), class E>
+  static Fn With(const ChainOp& op) {
+    if (op.form & pw::kSplatA) return WithSplat<kOp, E>;
+    return op.form & pw::kFromAfar ? WithMemory<kOp, E, true> : WithMemory<kOp, E, false>;
   }
   template <V (*kOp)(D, V, V)>
   static Fn Binary(const ChainOp& op) {
-    const bool splat = op.form & pw::kSplatA;
-    if (op.form & pw::kF16A) return splat ? WithSplat<kOp, F16> : WithMemory<kOp, F16>;
-    if (op.form & pw::kBF16A) return splat ? WithSplat<kOp, BF16> : WithMemory<kOp, BF16>;
-    return splat ? WithSplat<kOp, F32> : WithMemory<kOp, F32>;
+    if (op.form & pw::kF16A) return With<kOp, F16>(op);
+    if (op.form & pw::kBF16A) return With<kOp, BF16>(op);
+    return With<kOp, F32>(op);
   }
   // max and min of one splat for all rows: NaN, or a number and then by kNumber.
   template <V (*kOp)(D, V, V), V (*kNumber)(D, V, V)>
@@ -228,7 +239,8 @@ struct Handlers<std::index_sequence<k...>, kEnds> {
 
   template <class E>
   static FirstFn LoadingFirst(const ChainOp& op) {
-    return op.form ? FirstSplat<E> : First<E>;
+    if (op.form & pw::kSplatA) return FirstSplat<E>;
+    return op.form & pw::kFromAfar ? First<E, true> : First<E, false>;
   }
   static FirstFn FindFirst(const ChainOp& op) {
     switch (op.code) {

@@ -90,6 +90,8 @@ enum Form : uint8_t {
   kF16A = 4,  // of ops with one operand, that are not loads or stores: elements are halves
   kBF16A = 8,
   kPastCaches = 16,  // of kStore: whole blocks are streamed (stream.h) where they begin with a line
+  kFromAfar =
+      32,  // of n elements in memory, but for kSelect: beyond L2, so lines of later blocks are fetched
 };
 
 struct ChainOp {

@@ -24,10 +24,10 @@ size_t Execution::Bytes(const Program& program) {
          program.registers * program.register_bytes;
 }
 
-Execution::Execution(const Program& program, std::byte* memory)
+Execution::Execution(const Program& program, std::byte* memory, Isa chains)
     : program_(program),
       isa_(static_cast<int>(ActiveIsa())),
-      chain_(FindChain(MemoryIsa())),
+      chain_(FindChain(chains)),
       operands_(reinterpret_cast<Operand*>(memory)),
       ops_(reinterpret_cast<ChainOp*>(memory + Aligned(program.values * sizeof(Operand)))),
       registers_(memory + Aligned(program.values * sizeof(Operand)) +
@@ -89,7 +89,7 @@ void Execution::RunChain(const Step& step, const Rows& rows, std::byte* output) 
   for (size_t i = 0; i < step.chain.size(); ++i) {
     const ChainStep& source = step.chain[i];
     ChainOp* const op = ops + i;
-    uint8_t form = source.form;
+    uint8_t form = rows.from_afar ? source.form : source.form & ~kFromAfar;
     if (source.stores()) {
       op->a = Target(source.a, rows, output);
       op->step_a = operands_[source.a].row_step;
@@ -98,7 +98,7 @@ void Execution::RunChain(const Step& step, const Rows& rows, std::byte* output) 
       if (source.operands > 0) {
         op->a = operands_[source.a].data;
         op->step_a = operands_[source.a].row_step;
-        if (operands_[source.a].splat) form |= kSplatA;
+        if (operands_[source.a].splat) form = (form & ~kFromAfar) | kSplatA;
       }
       if (source.operands > 1) {
         op->b = operands_[source.b].data;

@@ -24,7 +24,7 @@ namespace liveshape::cpu::pw {
 class Execution {
  public:
   static size_t Bytes(const Program& program);  // a multiple of 64
-  Execution(const Program& program, std::byte* memory);
+  Execution(const Program& program, std::byte* memory, Isa chains = MemoryIsa());
 
   std::byte* Register(const Step& step) const { return RegisterAt(step.reg); }
   void SetNumber(const Step& step, bool is_float, int64_t bits);
@@ -44,6 +44,7 @@ class Execution {
     int64_t count = 1;
     int64_t output_step = 0;   // bytes, as all steps of rows
     bool past_caches = false;  // the output is streamed; only if program.streams
+    bool from_afar = false;    // operands and output lie beyond L2
   };
   // The result goes to `output` if the step makes it and output is not null, else to its register.
   bool Run(const Step& step, Rows rows, std::byte* output);

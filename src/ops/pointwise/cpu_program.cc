@@ -277,10 +277,23 @@ class Compiler {
           uses_[value] == 1 && i + 1 < values.size() && nodes_[values[i + 1]].step.a == value;
       if (!passed_on) chain.push_back({StoreCode(op.dtype), value, 0, 1});
     }
+    MarkFromAfar(chain);
     step.first_op = program_.chain_ops;
     program_.chain_ops += chain.size() + 1;
     program_.steps.push_back(std::move(step));
     values.clear();
+  }
+
+  // What a chain reads of inputs for the first time, and what it writes of the output: no tile in L1.
+  void MarkFromAfar(std::vector<ChainStep>& chain) const {
+    for (ChainStep& op : chain) {
+      const bool seen = std::any_of(chain.data(), &op, [&](const ChainStep& earlier) {
+        return !earlier.stores() && earlier.operands > 0 && earlier.a == op.a;
+      });
+      const bool input = nodes_[op.a].step.kind == Step::Kind::kLoad;
+      if (op.stores() ? op.a == program_.result : op.operands == 1 && input && !seen)
+        op.form |= kFromAfar;
+    }
   }
 
   // Widened from halves only to be the second operand of one op, which does that itself.

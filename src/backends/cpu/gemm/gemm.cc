@@ -349,7 +349,8 @@ void Gemm(const GemmCall& call, ThreadPool& pool, std::byte* scratch) {
   const int64_t cost = few_rows ? std::max(call.m, kStreamedRows) : call.m;
   int64_t group = kGroupPanels;
   if (few_rows) {
-    group = std::clamp<int64_t>(kTaskWork / std::max<int64_t>(1, cost * call.k * 16), 8, panels + 8);
+    group =
+        std::clamp<int64_t>(kTaskWork / std::max<int64_t>(1, cost * call.k * 16), 8, panels + 8);
   } else if (call.c_dtype == DType::kF32) {
     const int64_t wanted = DivideUp(4 * pool.size(), batch * row_blocks);
     group = std::max(kGroupPanels, DivideUp(panels, wanted));

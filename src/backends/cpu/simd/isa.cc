@@ -59,7 +59,8 @@ bool TakesTwoTurns() {
 
 struct Choice {
   std::atomic<Isa> active{BestIsa()};
-  std::atomic<Isa> memory{BestIsa() == Isa::kAvx512 && TakesTwoTurns() ? Isa::kAvx2 : BestIsa()};
+  std::atomic<Isa> stream{BestIsa() == Isa::kAvx512 ? Isa::kAvx2 : BestIsa()};
+  std::atomic<Isa> memory{TakesTwoTurns() ? stream.load() : BestIsa()};
 };
 Choice& Chosen() {
   static Choice choice;
@@ -82,12 +83,14 @@ std::span<const Isa> AvailableIsas() { return {Machine().isas.data(), Machine().
 Isa BestIsa() { return Machine().isas[Machine().count - 1]; }
 
 Isa ActiveIsa() { return Chosen().active.load(std::memory_order_relaxed); }
+Isa StreamIsa() { return Chosen().stream.load(std::memory_order_relaxed); }
 Isa MemoryIsa() { return Chosen().memory.load(std::memory_order_relaxed); }
 
 bool SetIsa(Isa isa) {
   if (!Has(isa)) return false;
   Chosen().active.store(isa, std::memory_order_relaxed);
   Chosen().memory.store(isa, std::memory_order_relaxed);
+  Chosen().stream.store(isa, std::memory_order_relaxed);
   return true;
 }
 
