@@ -180,6 +180,7 @@ TEST(Conv, TilesOfTwoByTwo) {
       CheckConv({1, 16, 17, 1, stride * 9, stride * width, three, three});
     CheckConv({5, 16, 40, 1, 7 * stride, 7 * stride, three, three});
     CheckConv({2, 160, 33, 1, 14 * stride, 14 * stride, three, three, DType::kF32, false});
+    CheckConv({1, 192, 70, 1, 14 * stride, 14 * stride, three, three});  // panels four at a time
     CheckConv({1, 16, 16, 1, 3 * stride, 700, three, three});
     CheckConv({1, 16, 16, 1, 9 * stride, 12 * stride, none, much});
     CheckConv(
@@ -259,7 +260,7 @@ TEST(Conv, PlannedScratchIsEnoughForTiles) {
               const int64_t all = winograd.parts() * channels;
               const int64_t needed =
                   OddLines(4 * all) + form.image_points() * OddLines(line * all) +
-                  form.tile_sums() * OddLines(line * 16) +
+                  winograd.PanelsAtOnce(channels) * form.tile_sums() * OddLines(line * 16) +
                   (form.move() * (block_rows - 1) + winograd.seen(winograd.down)) *
                       ImageLine(kOne, seen) +
                   form.move() * kVectorSlack;

@@ -74,11 +74,11 @@ struct Block {
       : tiles(tiles), point_step(OddLines(channels * line)), sum_step(OddLines(16 * line)) {}
 };
 
-// The products of one panel. points: [point][part][channel][line], sums: [sum][16][line]; offsets of the channels of one
-// point and of the next.
+// The products of some panels. points: [point][part][channel][line], sums: [panel][sum][16][line]; offsets of the channels
+// of one point and of the next.
 template <int kStride>
-void PanelSums(const Winograd& winograd, int64_t channels, const float* weight, const float* points,
-               const Block& block, const int64_t* offsets, float* sums) {
+void PanelSums(const Winograd& winograd, int64_t channels, const float* weight, int64_t panels,
+               const float* points, const Block& block, const int64_t* offsets, float* sums) {
   const PixelTiles cut(1, block.tiles);
   TileArgs args;
   args.ldc = block.line;
@@ -105,25 +105,32 @@ void PanelSums(const Winograd& winograd, int64_t channels, const float* weight, 
       args.accumulate = true;
     }
   };
-  constexpr int64_t kPoints = WinogradFormOf(kStride).points;
+  constexpr WinogradForm kForm = WinogradFormOf(kStride);
+  constexpr int64_t kPoints = kForm.points;
   const int64_t row_parts = winograd.across.count(), all = winograd.parts() * channels;
+  const auto sum = [&](const Terms& down, const Terms& across, const float* weight,
+                       float* sums) HWY_ATTR {
+    args.accumulate = false;
+    for (int64_t p = 0; p < down.count; ++p) {
+      const int64_t point = (down.point + p) * kPoints + across.point;
+      const int64_t by = (down.weight + p) * kWeightPoints + across.weight;
+      // Parts that have a weight here: all at once, or those of each row of them.
+      const int64_t some = winograd.across.count_at(across.weight);
+      const int64_t rows = winograd.down.count_at(down.weight + p);
+      const int64_t runs = some == row_parts ? 1 : rows, count = some * rows / runs;
+      for (int64_t i = 0; i < runs; ++i) {
+        const int64_t first = i * row_parts * channels;
+        add(points + point * block.point_step + first * block.line,
+            weight + (by * all + first) * 16, across.count * count * channels, sums);
+      }
+    }
+    if (!args.accumulate) FillZero(sums, 16 * block.line);
+  };
   for (const Terms& down : Form<kStride>::kTerms) {
     for (const Terms& across : Form<kStride>::kTerms) {
-      args.accumulate = false;
-      for (int64_t p = 0; p < down.count; ++p) {
-        const int64_t point = (down.point + p) * kPoints + across.point;
-        const int64_t by = (down.weight + p) * kWeightPoints + across.weight;
-        // Parts that have a weight here: all at once, or those of each row of them.
-        const int64_t some = winograd.across.count_at(across.weight);
-        const int64_t rows = winograd.down.count_at(down.weight + p);
-        const int64_t runs = some == row_parts ? 1 : rows, count = some * rows / runs;
-        for (int64_t i = 0; i < runs; ++i) {
-          const int64_t first = i * row_parts * channels;
-          add(points + point * block.point_step + first * block.line,
-              weight + (by * all + first) * 16, across.count * count * channels, sums);
-        }
-      }
-      if (!args.accumulate) FillZero(sums, 16 * block.line);
+      for (int64_t i = 0; i < panels; ++i)
+        sum(down, across, weight + i * winograd.PanelPoints(channels),
+            sums + i * kForm.tile_sums() * block.sum_step);
       sums += block.sum_step;
     }
   }
@@ -142,7 +149,9 @@ bool BlockOf(const ConvCall& call, const WinogradTask& task) {
   int64_t* const offsets = reinterpret_cast<int64_t*>(task.scratch);
   float* const points = task.scratch + OddLines(4 * all);
   float* const sums = points + kForm.image_points() * block.point_step;
-  float* const rows = sums + kForm.tile_sums() * block.sum_step;
+  const int64_t panel_sums = kForm.tile_sums() * block.sum_step,
+                at_once = winograd.PanelsAtOnce(channels);
+  float* const rows = sums + at_once * panel_sums;
   for (int64_t c = 0; c < all; ++c) {
     offsets[c] = c * block.line;
     offsets[all + c] = block.point_step + c * block.line;
@@ -168,9 +177,11 @@ bool BlockOf(const ConvCall& call, const WinogradTask& task) {
       });
   if (!finite) return false;
 
-  for (int64_t panel = task.panel_begin; panel < task.panel_end; ++panel) {
-    PanelSums<kStride>(winograd, channels, task.weight + panel * winograd.PanelPoints(channels),
-                       points, block, offsets, sums);
+  for (int64_t panel = task.panel_begin, of = 0; panel < task.panel_end;
+       ++panel, of = (of + 1) % at_once) {
+    if (of == 0)
+      PanelSums<kStride>(winograd, channels, task.weight + panel * winograd.PanelPoints(channels),
+                         std::min(at_once, task.panel_end - panel), points, block, offsets, sums);
     const int64_t live = call.rows - panel * 16 < 16 ? call.rows - panel * 16 : 16;
     ForEachImage(
         call, task, [&](const PhaseImage& phase, int64_t top, int64_t count, int64_t at) HWY_ATTR {
@@ -184,9 +195,10 @@ bool BlockOf(const ConvCall& call, const WinogradTask& task) {
             for (int64_t i = 0; i < count && 2 * (top + i) < phase.call.out_height; ++i) {
               const int64_t y = 2 * (top + i);
               float* const upper = plane + y * row_step;
-              SumsToPixels<kStride>(
-                  sums + r * block.line + at + i * columns, block.sum_step, columns, width, bias,
-                  upper, y + 1 < phase.call.out_height ? upper + row_step : nullptr, apart);
+              SumsToPixels<kStride>(sums + of * panel_sums + r * block.line + at + i * columns,
+                                    block.sum_step, columns, width, bias, upper,
+                                    y + 1 < phase.call.out_height ? upper + row_step : nullptr,
+                                    apart);
             }
           }
         });

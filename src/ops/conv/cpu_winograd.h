@@ -113,7 +113,16 @@ struct Winograd {
   // their last vector to a third (Zen 5).
   static constexpr int64_t kBlockFloats = 114688, kMostBlockFloats = 179200;
   int64_t BlockTiles(int64_t channels, int64_t floats) const {
-    return std::clamp<int64_t>(floats / (form.image_points() * parts() * channels), 56, 112);
+    return std::clamp<int64_t>(floats / (form.image_points() * parts() * channels),
+                               kLeastBlockTiles, 112);
+  }
+  // Where the points of so few are beyond L2 all the same, those of one point are not: several panels are multiplied by
+  // them before the next point's come, and sums wait in L2. 512 -> 512 of 7 x 7 reads a third from L3 so.
+  static constexpr int64_t kLeastBlockTiles = 64, kPanelsAtOnce = 4;
+  int64_t PanelsAtOnce(int64_t channels) const {
+    return form.image_points() * parts() * channels * kLeastBlockTiles > kMostBlockFloats
+               ? kPanelsAtOnce
+               : 1;
   }
 
   // Points of the weight, [panel][point][part][channel][16]: made anew in every run, since that takes no longer than
@@ -138,9 +147,12 @@ struct Winograd {
                   edge = seen(across) - move + kVectorSlack;
     const Int image = block * (move * (move + below)) + rows * (move * edge) +
                       (below * edge + (move + 1) * kVectorSlack);
-    const int64_t planes = form.image_points() * parts() * channels + form.tile_sums() * 16;
+    const int64_t panels = PanelsAtOnce(channels);
+    const int64_t planes =
+        form.image_points() * parts() * channels + panels * form.tile_sums() * 16;
     return image + line * planes +
-           (32 * (form.image_points() + form.tile_sums()) + OddLines(4 * parts() * channels));
+           (32 * (form.image_points() + panels * form.tile_sums()) +
+            OddLines(4 * parts() * channels));
   }
 };
 
