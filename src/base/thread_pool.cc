@@ -37,6 +37,8 @@ void CpuRelax() {
 // idle machine, and on a busy one is queued behind the caller, so that short runs end before it comes. A run does not
 // wait for workers that have not come (see `state`).
 constexpr int kSpins = 8000;
+// A caller that waits for workers inside: some ms of that, yielding in between to one that has no core of its own.
+constexpr int kTurns = 20;
 
 // While it lives, the thread that made it may not run on `core`, and leaves it at once. Whoever wakes a sleeping worker
 // stays busy on its own core; schedulers queue the worker behind it all the same, on two cores most of the time, and see
@@ -87,6 +89,7 @@ struct ThreadPool::Impl {
   std::vector<Stretch> stretches;                                // by worker
   std::atomic<bool> stop{false};
   std::atomic<int> caller_core{-1};  // of the last job
+  std::atomic<int> came{0};          // workers so far
   bool spin = true;
 
   int64_t count = 0;
@@ -140,7 +143,14 @@ struct ThreadPool::Impl {
     if ((before & kClosed) && (before & kInside) == 1) state.notify_one();
   }
 
+  void LeaveCaller() {
+    const int core = caller_core.load(std::memory_order_relaxed);
+    if (spin && core == AwayFrom::Here()) AwayFrom leave(core);
+  }
+
   void Work(int worker) {
+    LeaveCaller();
+    came.fetch_add(1, std::memory_order_release);
     for (uint32_t seen = 0;;) {
       const auto next = [&](uint32_t now) { return now != seen; };
       if (!Spin(opened, next)) {
@@ -149,9 +159,7 @@ struct ThreadPool::Impl {
       }
       seen = opened.load(std::memory_order_acquire);
       if (stop.load(std::memory_order_acquire)) return;
-      const int core = caller_core.load(std::memory_order_relaxed);
-      if (core == AwayFrom::Here())
-        AwayFrom leave(core);  // two that were stopped there, say, and continued
+      LeaveCaller();  // which was stopped and continued together with it, say
       if (!Enter()) continue;
       SetAllocationFrame(allocation_frame);
       RunChunks(worker);
@@ -170,7 +178,11 @@ ThreadPool::ThreadPool(int threads) {
   impl_->spin = size_ <= cores;  // spinning on a core that another worker needs helps nobody
   impl_->stretches = std::vector<Impl::Stretch>(static_cast<size_t>(size_));
   impl_->workers.reserve(size_ - 1);
+  impl_->caller_core.store(AwayFrom::Here(), std::memory_order_relaxed);
   for (int w = 1; w < size_; ++w) impl_->workers.emplace_back([this, w] { impl_->Work(w); });
+  // They begin on this core and leave it at once if they get to run: the first jobs would be over before they did.
+  for (int i = 0; i < kTurns && impl_->came.load(std::memory_order_acquire) < size_ - 1; ++i)
+    std::this_thread::yield();
 }
 
 ThreadPool::~ThreadPool() {
@@ -206,7 +218,10 @@ void ThreadPool::Dispatch(int64_t count, int64_t grain, Trampoline call, void* b
 
   job.state.fetch_or(kClosed, std::memory_order_acq_rel);
   const auto left = [](uint32_t now) { return (now & kInside) == 0; };
-  if (!job.Spin(job.state, left)) job.Sleep(job.state, left);
+  // A worker that wakes its caller has it put on its own core, where the next job begins with one of them waiting.
+  for (int i = 0; i < kTurns; ++i, std::this_thread::yield())
+    if (job.Spin(job.state, left)) return;
+  job.Sleep(job.state, left);
 }
 
 #else  // one thread: everything runs on the caller
