@@ -112,8 +112,10 @@ TEST(Conv, EveryWidthOfTiles) {
 }
 
 TEST(Conv, BlocksOfPixelsRowsAndDepth) {
-  CheckConv({2, 40, 150, 1, 18, 17, kThree, kThree});                // several of each
-  CheckConv({1, 300, 20, 1, 16, 16, kOne, kOne});                    // patches read in place
+  CheckConv({2, 40, 150, 1, 18, 17, kThree, kThree});  // several of each
+  CheckConv({1, 300, 20, 1, 16, 16, kOne, kOne});      // patches read in place
+  CheckConv({1, 40, 40, 1, 64, 64, kOne, kOne});       // copied once: channels meet in few sets
+  CheckConv({1, 40, 150, 1, 16, 48, kOne, kOne});      // and since there are many panels
   CheckConv({3, 300, 20, 1, 5, 3, kOne, kOne, DType::kF32, false});  // and too few pixels for that
   CheckConv({0, 4, 4, 1, 5, 5, kThree, kThree});
   for (const int64_t width : {31, 220, 430, 900})  // short sums: blocks of more rows

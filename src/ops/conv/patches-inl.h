@@ -86,6 +86,13 @@ Patches PatchesToCome(const PixelBlock& block, int64_t depth) {
   return {block.packed, block.offsets, 0};
 }
 
+// The image itself, of which pixels see themselves alone, the block's first one `first`.
+Patches PatchesInPlace(const ConvCall& call, const PixelBlock& block, const float* first,
+                       int64_t depth) {
+  for (int64_t k = 0; k < depth; ++k) block.offsets[k] = k * call.x_strides[1];
+  return {first, block.offsets, 0};
+}
+
 // Whether every tap of every pixel of the block is inside the image.
 bool NeedsNoPadding(const ConvCall& call, const ConvTask& task) {
   const auto inside = [](const ops::Window& w, int64_t begin, int64_t end, int64_t extent) {
