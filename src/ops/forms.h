@@ -18,6 +18,7 @@ std::span<const AtenForm> CatForms();
 std::span<const AtenForm> ConvForms();
 std::span<const AtenForm> CumsumForms();
 std::span<const AtenForm> EmbeddingForms();
+std::span<const AtenForm> FunctionForms();
 std::span<const AtenForm> GroupNormForms();
 std::span<const AtenForm> IndexForms();
 std::span<const AtenForm> IndexPutForms();

@@ -62,6 +62,7 @@ std::vector<const AtenForm*> AllForms() {
            ConvForms(),
            CumsumForms(),
            EmbeddingForms(),
+           FunctionForms(),
            GroupNormForms(),
            IndexForms(),
            IndexPutForms(),

@@ -1,47 +1,15 @@
 // Activation functions: torch's own formulas. What is more than an instruction is computed in f32 where the
 // tensor is f16 or bf16 and rounded once, as torch does.
-#include "ops/aten.h"
-
 #include "ops/forms.h"
-#include "ops/ops.h"
+#include "ops/pointwise/formula.h"
 
 namespace liveshape::ops {
 namespace {
-
-using Values = std::vector<ValueId>;
 
 template <PwOp op>
 Values Unary(AtenCall& c) {
   return {c.Unary(op, c.Tensor("self"))};
 }
-
-// The arithmetic of formulas, on tensors and numbers.
-struct Formula {
-  AtenCall& c;
-  ValueId x;
-  DType dtype;
-
-  using Operand = AtenCall::Operand;
-  explicit Formula(AtenCall& call) : c(call), x(c.Tensor("self")), dtype(c.TypeOf(x)) {
-    if (dtype == DType::kF16 || dtype == DType::kBF16) x = c.Cast(x, DType::kF32);
-  }
-  Operand To(ValueId v) const { return c.Of(v); }
-  Operand To(double v) const { return c.Number(v); }
-  template <typename A, typename B>
-  ValueId Do(PwOp op, A a, B b) const {
-    return c.Binary(op, To(a), To(b));
-  }
-  ValueId Do(PwOp op, ValueId a) const { return c.Unary(op, a); }
-  template <typename A, typename B>
-  ValueId Where(ValueId condition, A a, B b) const {
-    const DType t = c.TypeOf(x);
-    return c.Pointwise(PwOp::kWhere, {c.Of(condition), To(a), To(b)}, t, t);
-  }
-  ValueId Clamp(double low, double high) const {
-    return Do(PwOp::kMin, Do(PwOp::kMax, x, low), high);
-  }
-  Values Result(ValueId y) const { return {c.Cast(y, dtype)}; }
-};
 
 Values Gelu(AtenCall& c) {
   const bool tanh = c.StringOr("approximate", "none") == "tanh";
@@ -130,6 +98,37 @@ Values LogSigmoid(AtenCall& c) {
   return f.Result(f.Do(PwOp::kSub, f.Do(PwOp::kMin, f.x, 0.0), f.Do(PwOp::kLog1p, decay)));
 }
 
+// What is near zero becomes zero.
+Values HardShrink(AtenCall& c) {
+  Formula f(c);
+  const double near = c.NumberOr("lambd", 0.5);
+  ValueId small = f.Do(PwOp::kLe, f.Do(PwOp::kAbs, f.x), near);
+  return f.Result(f.Where(small, 0.0, f.x));
+}
+
+// And what is not comes nearer to it by as much.
+Values SoftShrink(AtenCall& c) {
+  Formula f(c);
+  const double near = c.NumberOr("lambd", 0.5);
+  ValueId below =
+      f.Where(f.Do(PwOp::kLt, f.x, -near), f.Do(PwOp::kAdd, f.x, near), f.Do(PwOp::kMul, f.x, 0.0));
+  return f.Result(f.Where(f.Do(PwOp::kGt, f.x, near), f.Do(PwOp::kSub, f.x, near), below));
+}
+
+Values Threshold(AtenCall& c) {
+  Formula f(c);
+  const double threshold = c.NumberOr("threshold", 0), value = c.NumberOr("value", 0);
+  return f.Result(f.Where(f.Do(PwOp::kLe, f.x, threshold), value, f.x));
+}
+
+// A slope for each channel, which is dim 1, or one for all.
+Values Prelu(AtenCall& c) {
+  Formula f(c);
+  ValueId slope = c.Cast(c.Tensor("weight"), c.TypeOf(f.x));
+  for (int64_t dim = 2; c.ok() && dim < c.Rank(f.x); ++dim) slope = c.Unsqueeze(slope, dim - 1);
+  return f.Result(f.Where(f.Do(PwOp::kGt, f.x, 0.0), f.x, f.Do(PwOp::kMul, f.x, slope)));
+}
+
 // The first half of a dim, gated by the second.
 Values Glu(AtenCall& c) {
   Formula f(c);
@@ -159,6 +158,10 @@ const AtenForm kForms[] = {
     {"aten.mish.default", Mish},
     {"aten.log_sigmoid.default", LogSigmoid},
     {"aten.glu.default", Glu},
+    {"aten.hardshrink.default", HardShrink},
+    {"aten.softshrink.default", SoftShrink},
+    {"aten.threshold.default", Threshold},
+    {"aten.prelu.default", Prelu},
 };
 
 }  // namespace

@@ -86,6 +86,10 @@ def activations():
         f.logsigmoid,
         lambda x: f.glu(torch.cat((x, x + 1), 0), 0),
         f.softsign,
+        f.hardshrink,
+        lambda x: f.softshrink(x, 0.3),
+        lambda x: f.threshold(x, 0.1, 2.0),
+        lambda x: f.prelu(x[:, None, :], torch.tensor([0.25], dtype=x.dtype)),
     )
 
 
@@ -118,6 +122,18 @@ def functions():
         lambda x: x.abs() ** x,
         lambda x: 2**x,
         lambda x: x**0.5,
+        torch.asinh,
+        lambda x: torch.asinh(x * 1e-4) * 1e4,
+        lambda x: torch.asinh(x * 1e25),
+        lambda x: torch.acosh(x.abs() + 1),
+        lambda x: torch.acosh(x.abs() * 1e25 + 1),
+        lambda x: torch.atanh(x.clamp(-0.9, 0.9)),
+        torch.erfc,
+        lambda x: torch.logit(x, 1e-3),
+        torch.deg2rad,
+        torch.rad2deg,
+        torch.signbit,
+        lambda x: torch.asinh(x.round().long()),
     )
 
 
@@ -373,7 +389,20 @@ class Composed(nn.Module):
         numbers = torch.nan_to_num(a), torch.nan_to_num(a, 1.5, 2.0, -3.0), torch.nan_to_num(b, 9.0)
         between = torch.lerp(b, b * 3, 0.3), torch.lerp(b, b * 3, 0.7), torch.lerp(b, -b, b.abs())
         rounded = torch.round(b, decimals=2), torch.round(b * 100, decimals=-1), torch.frac(b)
-        return *numbers, *between, *rounded, torch.true_divide(b, 3)
+        signs = torch.copysign(b, a), torch.copysign(a, -2.0), torch.signbit(a)
+        chosen = torch.fmax(a, b), torch.fmin(b, a), torch.heaviside(a, b)
+        lengths = torch.hypot(a, b), torch.hypot(b * 1e3, b)
+        return (
+            *numbers,
+            *between,
+            *rounded,
+            torch.true_divide(b, 3),
+            *signs,
+            *chosen,
+            *lengths,
+            torch.xlogy(a, b.abs()),
+            torch.xlogy(b, a.abs()),
+        )
 
 
 class Buckets(nn.Module):

@@ -252,7 +252,9 @@ Values MoveDim(AtenCall& c) {
 
 Values Transpose(AtenCall& c) {
   ValueId x = c.Tensor("self");
-  return {c.Transpose(x, c.Axis("dim0", c.Rank(x)), c.Axis("dim1", c.Rank(x)))};
+  const bool axes = c.Given("axis0");  // as swapaxes names them
+  const int64_t a = c.Axis(axes ? "axis0" : "dim0", c.Rank(x));
+  return {c.Transpose(x, a, c.Axis(axes ? "axis1" : "dim1", c.Rank(x)))};
 }
 
 Values TransposeLast(AtenCall& c) {  // t, mT, numpy_T of a matrix
@@ -443,6 +445,7 @@ const AtenForm kForms[] = {
     {"aten.transpose.int", Transpose, kAliases},
     {"aten.transpose_copy.int", Transpose},
     {"aten.swapaxes.default", Transpose, kAliases},
+    {"aten.swapdims.default", Transpose, kAliases},
     {"aten.t.default", TransposeLast, kAliases},
     {"aten.t_copy.default", TransposeLast},
     {"aten.mT.default", TransposeLast, kAliases},

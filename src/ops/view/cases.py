@@ -30,7 +30,7 @@ class Merge(nn.Module):
     def forward(self, x):
         b, s, _ = x.shape
         heads = x.view(b, s, 4, 6).transpose(1, 2)
-        return heads.reshape(b * 4, s, 6), heads.transpose(1, 2).flatten(2), heads.contiguous()
+        return heads.reshape(b * 4, s, 6), heads.swapaxes(1, 2).flatten(2), heads.contiguous()
 
 
 class Alias(nn.Module):
