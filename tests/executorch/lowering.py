@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import warnings
 from pathlib import Path
 
@@ -27,8 +28,9 @@ def lower(programs, **options):
 
 
 def outside(edge, method="forward") -> list[str]:
-    """Nodes that ExecuTorch itself would run, by name of their op."""
-    return [str(n.target) for n in get_non_lowered_nodes(edge.exported_program(method).graph)]
+    """Nodes that ExecuTorch itself would run, by name of their op; taking one of several results is none."""
+    nodes = get_non_lowered_nodes(edge.exported_program(method).graph)
+    return [str(n.target) for n in nodes if n.target is not operator.getitem]
 
 
 def parts(edge, method="forward") -> int:

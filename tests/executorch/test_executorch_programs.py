@@ -30,15 +30,20 @@ def rows(model, *, rows=5, width=8):
     return export(model, (torch.randn(rows, width),), dynamic_shapes=({0: S},))
 
 
+def foreign(x):
+    """A node that is ExecuTorch's and not ours, since it also gives a mask at random. This one keeps all of x."""
+    return torch.native_dropout(x * 2, 0.5, train=False)[0]
+
+
 class Scores(nn.Module):
-    """asinh is not ours; ours lie on both sides of it."""
+    """Ours lie on both sides of what is foreign."""
 
     def __init__(self):
         super().__init__()
         self.before, self.after = nn.Linear(8, 8), nn.Linear(8, 8)
 
     def forward(self, x):
-        middle = torch.asinh(self.before(x))
+        middle = foreign(self.before(x))
         return self.after(middle).softmax(-1) * x.shape[0], middle.reshape(x.shape[0] * 2, 4)
 
 
@@ -63,7 +68,7 @@ class ChannelsLast(nn.Module):
         self.first, self.second = nn.Conv2d(3, 5, 3), nn.Conv2d(5, 4, 1)
 
     def forward(self, x):
-        middle = torch.asinh(self.first(x.to(memory_format=torch.channels_last)))
+        middle = foreign(self.first(x.to(memory_format=torch.channels_last)))
         return self.second(middle), middle + 1
 
 
@@ -91,7 +96,7 @@ class Totals(nn.Module):
     def forward(self, x):
         self.calls.add_(1)  # belongs to one part alone
         self.total.add_(x.sum(0))
-        middle = torch.asinh(self.total)
+        middle = foreign(self.total)
         self.total.mul_(0.5)
         return middle * x + self.total + self.calls
 

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
+#include <random>
 #include <span>
 #include <vector>
 
@@ -70,7 +71,7 @@ std::vector<float> AllMagnitudes() {
 struct Case {
   PwOp op;
   double (*exact)(double);
-  double ulp;          // of FMA targets; others may be 1 worse
+  double ulp;          // of FMA targets; others, which take some from libm, may be 1.5 worse
   float limit = kInf;  // |x| up to which this holds
 };
 double SigmoidOf(double x) { return 1 / (1 + std::exp(-x)); }
@@ -80,9 +81,11 @@ const Case kCases[] = {
     {PwOp::kExpm1, std::expm1, 2.5}, {PwOp::kLog, std::log, 1.5},
     {PwOp::kLog2, std::log2, 2.0},   {PwOp::kLog1p, std::log1p, 2.5},
     {PwOp::kSin, std::sin, 2.0},     {PwOp::kCos, std::cos, 2.0},
-    {PwOp::kTan, std::tan, 1.5},     {PwOp::kTanh, std::tanh, 3.0},
+    {PwOp::kTan, std::tan, 1.0},     {PwOp::kTanh, std::tanh, 3.0},
     {PwOp::kErf, std::erf, 1.5},     {PwOp::kSigmoid, SigmoidOf, 2.5, 88},
-    {PwOp::kAtan, std::atan, 2.0},
+    {PwOp::kAtan, std::atan, 2.0},   {PwOp::kLog10, std::log10, 0.6},
+    {PwOp::kAsin, std::asin, 0.6},   {PwOp::kAcos, std::acos, 0.6},
+    {PwOp::kSinh, std::sinh, 0.6},   {PwOp::kCosh, std::cosh, 0.6},
 };
 
 TEST(Math, ErrorInUlp) {
@@ -100,9 +103,77 @@ TEST(Math, ErrorInUlp) {
       }
       if (std::getenv("LS_PRINT_ERRORS"))
         std::printf("%-10s %-9s %.2f ulp at %g\n", ir::Name(c.op), Name(isa), worst, at);
-      EXPECT_LE(worst, c.ulp + (fused ? 0 : 1))
+      EXPECT_LE(worst, c.ulp + (fused ? 0 : 1.5))
           << ir::Name(c.op) << " " << Name(isa) << " at " << at;
     }
+  }
+}
+
+std::vector<float> Apply(PwOp op, Isa isa, const std::vector<float>& x,
+                         const std::vector<float>& y) {
+  std::vector<float> z(x.size());
+  const TileFn fn = FindTile(op, DType::kF32, isa);
+  for (size_t i = 0; i < x.size(); i += kTile) {
+    const int64_t n = std::min<int64_t>(kTile, x.size() - i);
+    fn({x.data() + i, y.data() + i, nullptr, z.data() + i, n});
+  }
+  return z;
+}
+
+// Every pair of the edges of f32, then of random bits, and of random numbers of usual sizes.
+void PairsOfOperands(std::vector<float>& x, std::vector<float>& y) {
+  const float edges[] = {0,    -0.0f,  1,     -1,   2,     -2,   0.5f,  -0.5f, 0.7f,
+                         3,    1e-40f, 1e38f, kInf, -kInf, kNaN, -1e38f, 4,    -3};
+  for (float a : edges)
+    for (float b : edges) x.push_back(a), y.push_back(b);
+  std::mt19937 random(3);
+  std::uniform_real_distribution<float> usual(-20, 20);
+  for (int i = 0; i < 200000; ++i) {
+    x.push_back(std::bit_cast<float>(static_cast<uint32_t>(random())));
+    y.push_back(std::bit_cast<float>(static_cast<uint32_t>(random())));
+    x.push_back(usual(random)), y.push_back(usual(random));
+    x.push_back(std::floor(x.back())), y.push_back(std::floor(y.back()));
+  }
+}
+
+// Exact, so that all ISAs give what libm does, and what c10 makes of it.
+TEST(Math, Remainders) {
+  std::vector<float> x, y;
+  PairsOfOperands(x, y);
+  for (PwOp op : {PwOp::kFmod, PwOp::kRemainder, PwOp::kFloorDiv}) {
+    const std::vector<float> wanted = Apply(op, Isa::kPortable, x, y);
+    for (Isa isa : AvailableIsas()) {
+      const std::vector<float> got = Apply(op, isa, x, y);
+      for (size_t i = 0; i < x.size(); ++i) {
+        if (op == PwOp::kFmod && !std::isnan(got[i])) {
+          ASSERT_EQ(got[i], std::fmod(x[i], y[i]));
+        }
+        if (std::isnan(wanted[i]) && std::isnan(got[i])) continue;
+        ASSERT_EQ(std::bit_cast<uint32_t>(got[i]), std::bit_cast<uint32_t>(wanted[i]))
+            << ir::Name(op) << " of " << x[i] << ", " << y[i] << " is " << got[i] << ", not "
+            << wanted[i] << " on " << Name(isa);
+      }
+    }
+  }
+}
+
+TEST(Math, Atan2) {
+  std::vector<float> x, y;
+  PairsOfOperands(x, y);
+  for (Isa isa : AvailableIsas()) {
+    const std::vector<float> z = Apply(PwOp::kAtan2, isa, y, x);
+    double worst = 0;
+    size_t at = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double exact = std::atan2(static_cast<double>(y[i]), static_cast<double>(x[i]));
+      const double error = UlpError(z[i], exact);
+      if (!std::isnan(exact)) {
+        ASSERT_EQ(std::signbit(exact), std::signbit(z[i])) << y[i] << ", " << x[i];
+      }
+      if (error > worst) worst = error, at = i;
+    }
+    EXPECT_LE(worst, isa == Isa::kPortable ? 1.5 : 0.6)  // libm's
+        << Name(isa) << " at " << y[at] << ", " << x[at];
   }
 }
 
@@ -118,17 +189,9 @@ TEST(Math, Pow) {
     x.push_back(0.5f + 0.00001f * static_cast<float>(i));
     y.push_back(static_cast<float>(i % 601) * 0.37f - 100.0f);
   }
-  const float edges[] = {0, -0.0f,  1,     -1,   2,     -2,   0.5f,  -0.5f,
-                         3, 1e-40f, 1e38f, kInf, -kInf, kNaN, -1e38f};
-  for (float a : edges)
-    for (float b : edges) x.push_back(a), y.push_back(b);
+  PairsOfOperands(x, y);
   for (Isa isa : AvailableIsas()) {
-    const TileFn fn = FindTile(PwOp::kPow, DType::kF32, isa);
-    std::vector<float> z(x.size());
-    for (size_t i = 0; i < x.size(); i += kTile) {
-      const int64_t n = std::min<int64_t>(kTile, x.size() - i);
-      fn({x.data() + i, y.data() + i, nullptr, z.data() + i, n});
-    }
+    const std::vector<float> z = Apply(PwOp::kPow, isa, x, y);
     double worst = 0;
     size_t at = 0;
     for (size_t i = 0; i < x.size(); ++i) {

@@ -1,4 +1,4 @@
-// f32 functions, vectorised. Those without a vector form (fmod, tan) loop over libm.
+// f32 functions, vectorised. Where a target has no doubles, those computed in them loop over libm (cpu_typed.cc).
 #include <cmath>
 
 #include "ops/pointwise/cpu_tiles.h"
@@ -12,6 +12,7 @@
 #include "hwy/highway.h"
 
 #include "backends/cpu/simd/half-inl.h"
+#include "backends/cpu/simd/math-in-double-inl.h"
 #include "backends/cpu/simd/math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -37,7 +38,7 @@ bool Unary(const Tile& t) {
   return true;
 }
 
-#if LS_VECTOR_POW
+#if LS_MATH_IN_DOUBLE
 template <F32Vec (*kOp)(F32Tag, F32Vec, F32Vec)>
 bool Binary(const Tile& t) {
   const F32Tag d;
@@ -59,8 +60,20 @@ bool Binary(const Tile& t) {
 
 pw::TileFn FindMath(PwOp op) {
   switch (op) {
-#if LS_VECTOR_POW
+#if LS_MATH_IN_DOUBLE
     case PwOp::kPow: return Binary<Pow<F32Tag>>;
+    case PwOp::kLog10: return Unary<Log10<F32Tag>>;
+    case PwOp::kTan: return Unary<Tan<F32Tag>>;
+    case PwOp::kAsin: return Unary<Asin<F32Tag>>;
+    case PwOp::kAcos: return Unary<Acos<F32Tag>>;
+    case PwOp::kAtan2: return Binary<Atan2<F32Tag>>;
+    case PwOp::kSinh: return Unary<Sinh<F32Tag>>;
+    case PwOp::kCosh: return Unary<Cosh<F32Tag>>;
+#endif
+#if LS_FMOD_IN_DOUBLE
+    case PwOp::kFmod: return Binary<Fmod<F32Tag>>;
+    case PwOp::kRemainder: return Binary<Remainder<F32Tag>>;
+    case PwOp::kFloorDiv: return Binary<FloorDiv<F32Tag>>;
 #endif
     case PwOp::kExp: return Unary<Exp<F32Tag>>;
     case PwOp::kExp2: return Unary<Exp2<F32Tag>>;

@@ -279,6 +279,26 @@ HWY_INLINE V GeluTanh(D d, V x) {
   return hn::Mul(hn::Mul(hn::Set(d, 0.5f), x), hn::Add(hn::Set(d, 1.0f), Tanh(d, inner)));
 }
 
+// y, but where not `usual` what libm's f gives for that lane.
+template <class D, class F, class V = hn::Vec<D>, class... Vs>
+HWY_INLINE V WithLibm(D d, hn::Mask<D> usual, V y, F f, Vs... x) {
+  if (HWY_LIKELY(hn::AllTrue(d, usual))) return y;
+  constexpr size_t kMost = HWY_MAX_BYTES / sizeof(float);
+  HWY_ALIGN float in[sizeof...(x)][kMost], out[kMost], kept[kMost];
+  size_t i = 0;
+  (hn::Store(x, d, in[i++]), ...);
+  hn::Store(y, d, out);
+  hn::Store(hn::IfThenElseZero(usual, hn::Set(d, 1.0f)), d, kept);
+  for (size_t lane = 0; lane < hn::Lanes(d); ++lane) {
+    if (kept[lane] != 0) continue;
+    if constexpr (sizeof...(x) == 1)
+      out[lane] = f(in[0][lane]);
+    else
+      out[lane] = f(in[0][lane], in[1][lane]);
+  }
+  return hn::Load(d, out);
+}
+
 // sin (kPhase 0) and cos (kPhase 1). r = x - q pi/2 in three parts: with FMA good to |x| = 1e5, without
 // (Cephes' short parts, exact products) to 1024; lanes beyond, and infinities, go to libm one by one, so
 // positions far out in a context stay exact. 2 ulp.
@@ -309,18 +329,10 @@ HWY_INLINE V SinOrCos(D d, V x) {
   const auto quadrant = hn::Add(q.bits, hn::Set(di, kPhase));  // the low two bits count
   const auto odd = hn::RebindMask(d, hn::Ne(hn::And(quadrant, hn::Set(di, 1)), hn::Zero(di)));
   const V sign = hn::BitCast(d, hn::ShiftLeft<30>(hn::And(quadrant, hn::Set(di, 2))));
-  V y = hn::Xor(hn::IfThenElse(odd, cosine, sine), sign);
+  const V y = hn::Xor(hn::IfThenElse(odd, cosine, sine), sign);
   const auto small = hn::Le(hn::Abs(x), hn::Set(d, kLimit));  // false at NaN
-  if (HWY_UNLIKELY(!hn::AllTrue(d, small))) {
-    HWY_ALIGN float in[HWY_MAX_BYTES / sizeof(float)], out[HWY_MAX_BYTES / sizeof(float)];
-    hn::Store(x, d, in);
-    hn::Store(y, d, out);
-    for (size_t i = 0; i < hn::Lanes(d); ++i) {
-      if (!(std::fabs(in[i]) <= kLimit)) out[i] = kPhase == 0 ? std::sin(in[i]) : std::cos(in[i]);
-    }
-    y = hn::Load(d, out);
-  }
-  return y;
+  return WithLibm(
+      d, small, y, [](float v) { return kPhase == 0 ? std::sin(v) : std::cos(v); }, x);
 }
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Sin(D d, V x) {
@@ -351,65 +363,6 @@ HWY_INLINE V Atan(D d, V x) {
                                 hn::IfThenElseZero(middle, hn::Set(d, -0x1.777a5cp-26f)));
   return hn::CopySign(hn::Add(base, hn::Add(r, hn::Add(tail, rest))), x);
 }
-
-// In double, so that y log2(x) has bits to spare: 0.51 ulp. Lanes where x is not a positive number, or y none, go to libm
-// one by one.
-#define LS_VECTOR_POW (HWY_HAVE_FLOAT64 && HWY_TARGET != HWY_SCALAR)
-#if LS_VECTOR_POW
-template <class D64, class V = hn::Vec<D64>>
-HWY_INLINE V PowOfPositive(D64 d, V x, V y) {
-  const hn::RebindToUnsigned<D64> du;
-  // x = 2^e m, m in [sqrt(1/2), sqrt(2)): log2(m) = 2 / ln2 atanh((m - 1) / (m + 1)), |.| <= 0.172, by its series.
-  const auto bits = hn::BitCast(du, x);
-  const auto biased = hn::ShiftRight<52>(hn::Add(bits, hn::Set(du, 0x00095F619980C433ull)));
-  const V e = hn::Sub(hn::BitCast(d, hn::Or(biased, hn::Set(du, 0x4330000000000000ull))),
-                      hn::Set(d, 0x1p52 + 1023));
-  const auto exponent = hn::ShiftLeft<52>(biased);
-  const V m = hn::BitCast(d, hn::Add(hn::Sub(bits, exponent), hn::Set(du, 0x3FF0000000000000ull)));
-  const V one = hn::Set(d, 1.0);
-  const V t = hn::Div(hn::Sub(m, one), hn::Add(m, one));
-  const V s = hn::Mul(t, t);
-  const V p = Horner(d, s, hn::Set(d, 1.0 / 13), 1.0 / 11, 1.0 / 9, 1.0 / 7, 1.0 / 5, 1.0 / 3, 1.0);
-  const V log2 = hn::MulAdd(hn::Mul(p, t), hn::Set(d, 2.8853900817779268), e);
-  // 2^z = 2^n e^(r ln2), |r| <= 1/2. f32 ends far before z does.
-  const V limit = hn::Set(d, 1000.0);
-  const V z = hn::Max(hn::Min(hn::Mul(y, log2), limit), hn::Neg(limit));
-  const V magic = hn::Set(d, 0x1.8p52);
-  const V shifted = hn::Add(z, magic);
-  const V u = hn::Mul(hn::Sub(z, hn::Sub(shifted, magic)), hn::Set(d, 0.6931471805599453));
-  const V q = Horner(d, u, hn::Set(d, 1.0 / 40320), 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24,
-                     1.0 / 6, 0.5, 1.0, 1.0);
-  const auto power =
-      hn::Add(hn::ShiftLeft<52>(hn::BitCast(du, shifted)), hn::Set(du, 0x3FF0000000000000ull));
-  return hn::Mul(q, hn::BitCast(d, power));
-}
-
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V Pow(D d, V x, V y) {
-  const hn::Half<D> half;
-  const hn::Rebind<double, decltype(half)> d64;
-  const auto lower = PowOfPositive(d64, hn::PromoteTo(d64, hn::LowerHalf(half, x)),
-                                   hn::PromoteTo(d64, hn::LowerHalf(half, y)));
-  const auto upper = PowOfPositive(d64, hn::PromoteTo(d64, hn::UpperHalf(half, x)),
-                                   hn::PromoteTo(d64, hn::UpperHalf(half, y)));
-  V r = hn::Combine(d, hn::DemoteTo(half, upper), hn::DemoteTo(half, lower));
-  const V inf = hn::Set(d, kInf);
-  const auto usual = hn::And(hn::And(hn::Gt(x, hn::Zero(d)), hn::Lt(x, inf)),
-                             hn::Lt(hn::Abs(y), inf));  // false at NaN
-  if (HWY_UNLIKELY(!hn::AllTrue(d, usual))) {
-    HWY_ALIGN float a[HWY_MAX_BYTES / sizeof(float)], b[HWY_MAX_BYTES / sizeof(float)],
-        out[HWY_MAX_BYTES / sizeof(float)];
-    hn::Store(x, d, a);
-    hn::Store(y, d, b);
-    hn::Store(r, d, out);
-    for (size_t i = 0; i < hn::Lanes(d); ++i) {
-      if (!(a[i] > 0 && a[i] < kInf && std::fabs(b[i]) < kInf)) out[i] = std::pow(a[i], b[i]);
-    }
-    r = hn::Load(d, out);
-  }
-  return r;
-}
-#endif
 
 // max and min of v and what is known to be a number; NaN where v is. An instruction on x86, whose max and min give the
 // second where there is a NaN; Highway leaves that open.
