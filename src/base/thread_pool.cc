@@ -117,9 +117,10 @@ struct ThreadPool::Impl {
     }
   }
 
+  // Looks once in any case.
   template <typename Done>
   bool Spin(std::atomic<uint32_t>& word, Done done) {
-    for (int i = 0; spin && i < kSpins; ++i) {
+    for (int i = 0; i == 0 || (spin && i < kSpins); ++i) {
       if (done(word.load(std::memory_order_acquire))) return true;
       CpuRelax();
     }
