@@ -43,8 +43,13 @@ constexpr int kTurns = 20;
 // While it lives, the thread that made it may not run on `core`, and leaves it at once. Whoever wakes a sleeping worker
 // stays busy on its own core; schedulers queue the worker behind it all the same, on two cores most of the time, and see
 // only tens of ms later that another core is idle. Runs of 0.4 ms after pauses of 10 ms had one thread then, not two.
-class AwayFrom {
+//
+// A mask that somebody else sets meanwhile stays, with two limits. One that is just what the sleeper has (every core but
+// `core`) is taken for ours and undone. And where a cpuset changes, the thread keeps its request for all but `core`, even if
+// the cpuset holds `core` later. Nothing tells who set a mask, and the caller's says nothing about its workers: it may have
+// pinned itself alone.
 #if defined(__linux__)
+class AwayFrom {
  public:
   explicit AwayFrom(int core) {
     if (core < 0 || sched_getaffinity(0, sizeof allowed_, &allowed_) != 0) return;
@@ -53,7 +58,7 @@ class AwayFrom {
     moved_ = sched_setaffinity(0, sizeof others_, &others_) == 0;  // fails if there are no others
   }
   ~AwayFrom() {
-    cpu_set_t now;  // somebody else may have moved the thread
+    cpu_set_t now;
     if (moved_ && sched_getaffinity(0, sizeof now, &now) == 0 && CPU_EQUAL(&now, &others_))
       sched_setaffinity(0, sizeof allowed_, &allowed_);
   }
@@ -62,13 +67,15 @@ class AwayFrom {
  private:
   cpu_set_t allowed_, others_;
   bool moved_ = false;
+};
 #else
+class AwayFrom {
  public:
   explicit AwayFrom(int) {}
-  ~AwayFrom() {}
+  ~AwayFrom() {}  // not trivial: what lives for this alone is used
   static int Here() { return -1; }
-#endif
 };
+#endif
 
 // `state`: job number in the high half, kClosed, and how many workers are inside. A worker may enter
 // while the job is open, by one compare-exchange; the caller closes the job when nothing is left to
