@@ -263,9 +263,9 @@ void ProductTyped(const ConvCall& call, const ConvTask& task) {
   const bool copies = in_place && !RepaysNoCopy(call, task);
   for (int64_t k0 = 0; k0 < call.depth(); k0 += most) {
     const int64_t depth = call.depth() - k0 < most ? call.depth() - k0 : most;
-    const float* seen = nullptr;
+    const float* seen = nullptr;  // only if in_place: padding is not in the image
     if constexpr (std::is_same_v<T, float>)
-      seen = SeenFrom(call, planes + k0 * call.x_strides[1], task.top, task.left);
+      if (in_place) seen = SeenFrom(call, planes + k0 * call.x_strides[1], task.top, task.left);
     const Patches patches = copies     ? PatchesToCome(block, depth)
                             : in_place ? PatchesInPlace(call, block, seen, depth)
                             : in_rows  ? PatchesInRows(call, task, block, planes, k0, depth)
