@@ -2,9 +2,16 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 
+#if !defined(__wasi__)
+#include <sys/mman.h>
+#include <unistd.h>
+#endif
+
 #include "backends/cpu/kernel_testing.h"
+#include "base/status.h"
 #include "ops/conv/cpu_pairs.h"
 #include "ops/conv/cpu_winograd.h"
 #include "ops/ops.h"
@@ -88,21 +95,129 @@ TEST(Conv, PlannedScratchIsEnough) {
              {1, 2, 3, 7, 48, 143, 144, 215, 216, 217, 431, 433, 480, 481, 999})
           for (const int64_t height : {1, 2, 3, 5, 62, 144, 431, 432, 500}) {
             const int64_t depth = 3 * h.size * w.size;
-            const int64_t planned = PlannedProductFloats(h, w, batch, height, width, depth, 20);
-            // Threads have blocks of kPatchPixels at least.
-            for (const int64_t pixels : {kPatchPixels, kPatchPixels * 3 / 2, PatchPixels(depth)}) {
-              const auto needed = [&](int64_t rows, int64_t columns) {
-                return ProductScratch(h, w, BlockImages(batch, rows * columns),
-                                      BlockRows(rows, columns, pixels),
-                                      BlockColumns(columns, pixels), depth, 20)
-                    .total();
-              };
-              if (pixels > PatchPixels(depth)) continue;
-              ASSERT_GE(planned, needed(height, width)) << height << " x " << width;
-              ASSERT_GE(planned, needed(1, height * width)) << height << " x " << width;
+            for (const DType dtype : {DType::kF32, DType::kF16}) {
+              const int64_t planned =
+                  PlannedProductFloats(h, w, batch, height, width, depth, 20, dtype);
+              // Threads have blocks of kPatchPixels at least.
+              for (const int64_t pixels :
+                   {kPatchPixels, kPatchPixels * 3 / 2, PatchPixels(depth)}) {
+                const auto needed = [&](int64_t rows, int64_t columns) {
+                  return ProductScratch(h, w, BlockImages(batch, rows * columns),
+                                        BlockRows(rows, columns, pixels),
+                                        BlockColumns(columns, pixels), depth, 20, dtype)
+                      .total();
+                };
+                if (pixels > PatchPixels(depth)) continue;
+                ASSERT_GE(planned, needed(height, width)) << height << " x " << width;
+                ASSERT_GE(planned, needed(1, height * width)) << height << " x " << width;
+              }
             }
           }
+  // Sums of 512 rows that lie in y: 7 of 7.5 MB, if there were room for them.
+  const int64_t images = 1, side = 224;
+  EXPECT_LT(PlannedProductFloats(kThree, kThree, images, side, side, 27, 512, DType::kF32) * 4,
+            1500 * 1024);
 }
+
+#if !defined(__wasi__)
+// Floats that end where a page begins that nobody may touch.
+class GuardedFloats {
+ public:
+  explicit GuardedFloats(int64_t floats) {
+    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    const size_t bytes = static_cast<size_t>(floats) * sizeof(float);
+    const size_t room = (bytes + page - 1) / page * page;
+    size_ = room + page;
+    void* const map =
+        mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    LS_CHECK(map != MAP_FAILED);
+    map_ = static_cast<std::byte*>(map);
+    LS_CHECK(mprotect(map_ + room, page, PROT_NONE) == 0);
+    std::memset(map_, 0xff, room);  // NaN
+    data_ = reinterpret_cast<float*>(map_ + room - bytes);
+  }
+  ~GuardedFloats() { munmap(map_, size_); }
+  GuardedFloats(const GuardedFloats&) = delete;
+  GuardedFloats& operator=(const GuardedFloats&) = delete;
+  float* data() const { return data_; }
+
+ private:
+  std::byte* map_;
+  size_t size_;
+  float* data_;
+};
+
+// Each block, however large, has the scratch that it asks for and no more; and gives the same bits.
+TEST(Conv, BlocksKeepToTheirScratch) {
+  const ops::Window two = {.size = 3, .stride = 2, .before = 1, .after = 1}, skips = {.stride = 2};
+  const ConvCase cases[] = {
+      {1, 3, 40, 1, 40, 45, kThree, kThree},  // short sums, more pixels
+      {1, 3, 20, 1, 60, 64, kThree, kThree}, {1, 5, 20, 1, 2, 900, kThree, kThree},
+      {1, 40, 24, 1, 30, 29, kThree, two},   {9, 20, 33, 1, 7, 7, kThree, kThree},
+      {5, 6, 40, 1, 9, 11, kOne, kOne},      {1, 40, 40, 1, 1, 1024, kOne, kOne},
+      {1, 300, 20, 1, 31, 33, skips, skips}};
+  for (ConvCase c : cases)
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      c.dtype = dtype;
+      const int64_t height = Places(c.h, c.height), width = Places(c.w, c.width);
+      Tensor x(dtype, {c.batch, c.channels, c.height, c.width});
+      Tensor weight(dtype, {c.rows, c.depth()});
+      x.Fill(1, -1, 1), weight.Fill(2, -1, 1);
+      const View seen = x.view();
+      ConvCall call = {.x = seen.data,
+                       .x_strides = seen.strides,
+                       .batch = c.batch,
+                       .height = c.height,
+                       .width = c.width,
+                       .channels = c.channels,
+                       .rows = c.rows,
+                       .out_height = height,
+                       .out_width = width,
+                       .h = c.h,
+                       .w = c.w,
+                       .dtype = dtype};
+      std::vector<float> panels(static_cast<size_t>(RoundUp16(c.rows) * c.depth()));
+      for (int64_t p = 0; p < DivideUp(c.rows, 16); ++p)
+        FindPackWeight()(weight.view(), p, panels.data() + p * 16 * c.depth());
+      call.panels = panels.data();
+      for (const Isa isa : AvailableIsas()) {
+        ASSERT_TRUE(SetIsa(isa));
+        std::vector<std::byte> first;
+        for (const int64_t pixels : {kPatchPixels / 9, kPatchPixels / 2, kPatchPixels,
+                                     kPatchPixels * 3 / 2, PatchPixels(c.depth())}) {
+          if (pixels > PatchPixels(c.depth())) continue;
+          const int64_t images = BlockImages(c.batch, height * width);
+          const int64_t rows = images > 1 ? height : BlockRows(height, width, pixels);
+          const int64_t columns = rows == 1 ? std::min(width, RoundUp16(pixels)) : width;
+          Tensor y(dtype, {c.batch, c.rows, height, width});
+          call.y = y.view().data;
+          for (int64_t image = 0; image < c.batch; image += images)
+            for (int64_t top = 0; top < height; top += rows)
+              for (int64_t left = 0; left < width; left += columns) {
+                const int64_t image_end = std::min(image + images, c.batch);
+                const int64_t bottom = std::min(top + rows, height);
+                const int64_t right = std::min(left + columns, width);
+                const ProductScratch needed(c.h, c.w, image_end - image, bottom - top, right - left,
+                                            c.depth(), c.rows, dtype);
+                const GuardedFloats scratch(needed.total());
+                FindProduct()(call, {.image = image,
+                                     .images = image_end - image,
+                                     .top = top,
+                                     .bottom = bottom,
+                                     .left = left,
+                                     .right = right,
+                                     .row_begin = 0,
+                                     .row_end = c.rows,
+                                     .scratch = scratch.data()});
+              }
+          if (first.empty()) first = y.bytes();
+          ASSERT_EQ(y.bytes(), first) << Name(isa) << ", blocks of " << pixels;
+        }
+      }
+    }
+  SetIsa(BestIsa());
+}
+#endif
 
 TEST(Conv, EveryWidthOfTiles) {
   for (int64_t width = 1; width <= 50; width += width < 18 ? 1 : 7)

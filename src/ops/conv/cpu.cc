@@ -102,7 +102,7 @@ void RunProduct(ConvCall call, ThreadPool& pool, float* scratch) {
       1, at_once * call.pixels() / blocks * std::min(rows, group_rows) * call.depth());
   const int64_t worker_floats =
       ProductScratch(call.h, call.w, at_once, block_rows, BlockColumns(width, block_pixels),
-                     call.depth(), group_rows)
+                     call.depth(), group_rows, call.dtype)
           .total();
   const auto run = FindProduct();
   pool.ParallelFor(images * row_blocks * blocks, DivideUp(kTaskWork / 4, work),
@@ -233,16 +233,17 @@ Int WinogradWorkerFloats(const ops::Window& h, const ops::Window& w, Int batch, 
   const Int tile_rows = winograd.TileRows(batch, height);
   return RoundUp16(
       Larger(winograd.WorkerFloats(tile_rows * winograd.TileColumns(width), tile_rows, channels),
-             PlannedProductFloats(h, w, batch, height, width, channels * h.size * w.size, rows)));
+             PlannedProductFloats(h, w, batch, height, width, channels * h.size * w.size, rows,
+                                  DType::kF32)));
 }
 
 // Blocks of pairs, or of pixels where these go the plain way.
 template <typename Int>
 Int PairsWorkerFloats(const ops::Window& h, const ops::Window& w, Int batch, Int height, Int width,
                       int64_t channels, int64_t rows) {
-  return RoundUp16(
-      Larger(Pairs::WorkerFloats(h, channels, width),
-             PlannedProductFloats(h, w, batch, height, width, channels * h.size * w.size, rows)));
+  return RoundUp16(Larger(Pairs::WorkerFloats(h, channels, width),
+                          PlannedProductFloats(h, w, batch, height, width,
+                                               channels * h.size * w.size, rows, DType::kF32)));
 }
 
 Status Run(const KernelArgs& args) {
@@ -315,7 +316,7 @@ sym::Expr Scratch(const ir::Graph& graph, const ir::Node& node, int threads) {
              (2 * high.size * wide.size + 16);
   } else {
     worker = PlannedProductFloats(high, wide, y.dims[0], y.dims[2], y.dims[3], depth,
-                                  rows / node.Int("groups"));
+                                  rows / node.Int("groups"), y.dtype);
   }
   return (worker * threads + shared) * static_cast<int64_t>(sizeof(float));
 }

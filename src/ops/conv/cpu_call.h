@@ -94,6 +94,13 @@ struct ConvTask {
 // cache take part.
 inline int64_t OddLines(int64_t floats) { return ((floats + 15) / 16 | 1) * 16; }
 
+// Of a block of `pixels`, those whose sums the scratch has room for. Sums of f32 are kept in y itself, but for blocks of at
+// most so many.
+template <typename Int>
+Int PixelsBeside(DType dtype, Int pixels) {
+  return dtype == DType::kF32 ? AtMost(pixels, kPatchPixels) : pixels;
+}
+
 // Scratch of one worker, in floats; grows with the block, so what is planned for the largest is enough.
 struct ProductScratch {
   int64_t image;    // what the block sees of one channel
@@ -102,13 +109,13 @@ struct ProductScratch {
   int64_t sums;  // of blocks that y cannot hold them for: halves, several images, parts of a vector
   // A block of `height` x `width` pixels of each image, by `rows` of the weight.
   ProductScratch(const ops::Window& h, const ops::Window& w, int64_t images, int64_t height,
-                 int64_t width, int64_t depth, int64_t rows) {
+                 int64_t width, int64_t depth, int64_t rows, DType dtype) {
     const int64_t pixels = images * height * width;
     const int64_t patch_rows = std::min(depth, PatchDepth(kMostPatchDepth, h.size * w.size));
     image = OddLines(((height - 1) * h.stride + h.span()) * ImageLine(w, width));
     packed = OddLines(pixels + kVectorSlack) * patch_rows + kVectorSlack;
     offsets = OddLines(2 * patch_rows);
-    sums = OddLines(std::min(kTaskRows, rows) * RoundUp16(pixels));
+    sums = OddLines(std::min(kTaskRows, rows) * RoundUp16(PixelsBeside(dtype, pixels)));
   }
   int64_t total() const { return image + packed + offsets + sums; }
 };
@@ -140,7 +147,7 @@ inline sym::Expr MostBlockRows(sym::Expr width, int64_t pixels) {
 // (columns * stride + line), rows * columns is at most `pixels`, and so is columns.
 template <typename Int>
 Int PlannedProductFloats(const ops::Window& h, const ops::Window& w, Int batch, Int height,
-                         Int width, int64_t depth, int64_t weight_rows) {
+                         Int width, int64_t depth, int64_t weight_rows, DType dtype) {
   const auto odd_lines = [](Int floats) { return RoundUp16(floats) + 16; };
   const int64_t most = PatchPixels(depth);
   const Int pixels = AtMost(height * width, most + kVectorPixels);
@@ -153,7 +160,7 @@ Int PlannedProductFloats(const ops::Window& h, const ops::Window& w, Int batch, 
   const Int all = AtMost(batch * height * width, most + kVectorPixels);
   return odd_lines(image) + odd_lines(all + kVectorSlack) * patch_rows +
          (kVectorSlack + OddLines(2 * patch_rows)) +
-         odd_lines(RoundUp16(all) * std::min(kTaskRows, weight_rows));
+         odd_lines(RoundUp16(PixelsBeside(dtype, all)) * std::min(kTaskRows, weight_rows));
 }
 
 using ProductFn = void (*)(const ConvCall& call, const ConvTask& task);

@@ -247,8 +247,8 @@ void ProductTyped(const ConvCall& call, const ConvTask& task) {
   const int64_t beyond = in_rows ? 0 : pixels % kPixelLanes;
   const int64_t last = beyond <= kMostLastPixels ? beyond : 0;
   const PixelTiles tiles = in_rows ? by_row : PixelTiles(1, pixels - last);
-  // Sums of f32 are kept in y itself, if vectors do not reach beyond its rows too often; others beside it until they are
-  // complete.
+  // Sums of f32 are kept in y itself, if vectors do not reach beyond its rows too often, or the block is not small
+  // (PixelsBeside); others beside it until they are complete.
   bool beside = true;
   Sums sums = {block.sums(), RoundUp16(pixels), !in_rows};
   if constexpr (std::is_same_v<T, float>) {

@@ -42,7 +42,7 @@ struct PixelBlock {
       : images(task.images),
         height(task.bottom - task.top),
         width(task.right - task.left),
-        layout(call.h, call.w, images, height, width, call.depth(), call.group_rows()),
+        layout(call.h, call.w, images, height, width, call.depth(), call.group_rows(), call.dtype),
         image(task.scratch),
         packed(image + layout.image),
         offsets(reinterpret_cast<int64_t*>(packed + layout.packed)) {}
