@@ -66,8 +66,8 @@ struct Handlers<std::index_sequence<k...>, kEnds> {
   static HWY_INLINE void Fetch(const T* p) {
     if constexpr (kFromAfar) {
       constexpr size_t kLine = 64 / sizeof(T), kAhead = 1024 / sizeof(T);
-      const size_t lanes = hn::Lanes(d);
-      ((k * lanes % kLine == 0 ? hwy::Prefetch(p + kAhead + k * lanes) : void()), ...);
+      const size_t end = kVectors * hn::Lanes(d);
+      for (size_t at = 0; at < end; at += kLine) hwy::Prefetch(p + kAhead + at);
     }
   }
   // The vector that may be partial, to be given to Read.
@@ -229,12 +229,9 @@ struct Handlers<std::index_sequence<k...>, kEnds> {
     return v == v ? WithSplat<kNumber, F32> : LoadSplat<F32>;
   }
   static Fn Selecting(const ChainOp& op) {
-    switch (op.form) {
-      case pw::kMemory: return Select<false, false>;
-      case pw::kSplatA: return Select<true, false>;
-      case pw::kSplatB: return Select<false, true>;
-      default: return Select<true, true>;
-    }
+    if (op.form & pw::kSplatA)
+      return op.form & pw::kSplatB ? Select<true, true> : Select<true, false>;
+    return op.form & pw::kSplatB ? Select<false, true> : Select<false, false>;
   }
 
   template <class E>
