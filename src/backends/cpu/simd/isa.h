@@ -37,7 +37,7 @@ Isa ActiveIsa();
 // it and the processor takes it in two turns (Zen 4). Sums, maxima and products of two tensors are 5 to 10 % faster so.
 Isa MemoryIsa();
 // As that, for results that are written past the caches (stream.h), on every processor: whole vectors of AVX-512 took three
-// times as long on Zen 4; a sum of 32 MB takes 0.58 ms where it took 0.70 (Zen 5).
+// times as long on Zen 4; a sum of 32 MB takes 0.58 ms where it took 0.70 (Zen 5). Intel has not been measured.
 Isa StreamIsa();
 // Process-wide; takes effect at the next kernel call. False, and no change, if the machine lacks it.
 bool SetIsa(Isa isa);
