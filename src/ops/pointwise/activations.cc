@@ -1,5 +1,6 @@
 // Activation functions: torch's own formulas. What is more than an instruction is computed in f32 where the
 // tensor is f16 or bf16 and rounded once, as torch does.
+#include "base/half.h"
 #include "ops/forms.h"
 #include "ops/pointwise/formula.h"
 
@@ -59,6 +60,13 @@ Values Celu(AtenCall& c) {
   return Elu(f, 1, 1 / alpha, alpha);
 }
 
+double RoundedTo(DType dtype, double value) {
+  const float f = static_cast<float>(value);
+  if (dtype == DType::kF16) return F32FromF16(F16FromF32(f));
+  if (dtype == DType::kBF16) return F32FromBF16(BF16FromF32(f));
+  return value;
+}
+
 ValueId ClampShifted(const Formula& f) {  // min(max(x + 3, 0), 6)
   return f.Do(PwOp::kMin, f.Do(PwOp::kMax, f.Do(PwOp::kAdd, f.x, 3.0), 0.0), 6.0);
 }
@@ -101,7 +109,7 @@ Values LogSigmoid(AtenCall& c) {
 // What is near zero becomes zero.
 Values HardShrink(AtenCall& c) {
   Formula f(c);
-  const double near = c.NumberOr("lambd", 0.5);
+  const double near = RoundedTo(f.dtype, c.NumberOr("lambd", 0.5));  // which is compared with halves
   ValueId small = f.Do(PwOp::kLe, f.Do(PwOp::kAbs, f.x), near);
   return f.Result(f.Where(small, 0.0, f.x));
 }

@@ -350,9 +350,12 @@ Values Lerp(AtenCall& c) {
     return c.Of(c.Pointwise(op, {a, b}, t, t));
   };
   const Operand span = at(PwOp::kSub, end, start);
+  const bool known = weight.is_number() && !weight.integer;
   const Operand from_start = at(PwOp::kAdd, start, at(PwOp::kMul, weight, span));
+  if (known && weight.number < 0.5) return {c.Cast(from_start.tensor, given)};
   const Operand rest = at(PwOp::kSub, c.Number(1.0), weight);
   const Operand from_end = at(PwOp::kSub, end, at(PwOp::kMul, span, rest));
+  if (known) return {c.Cast(from_end.tensor, given)};
   const ValueId near = c.Pointwise(PwOp::kLt, {weight, c.Number(0.5)}, t, DType::kBool);
   return {c.Cast(c.Pointwise(PwOp::kWhere, {c.Of(near), from_start, from_end}, t, t), given)};
 }

@@ -129,6 +129,7 @@ def functions():
         lambda x: torch.acosh(x.abs() * 1e25 + 1),
         lambda x: torch.atanh(x.clamp(-0.9, 0.9)),
         torch.erfc,
+        lambda x: torch.erfc(x.abs() + 3) * 1e5,
         lambda x: torch.logit(x, 1e-3),
         torch.deg2rad,
         torch.rad2deg,
@@ -379,7 +380,10 @@ class BesideHalves(nn.Module):
         scalars = h / torch.tensor(0.3), torch.tensor(0.3) * h, h * torch.tensor(0.3)
         scalars += g / torch.tensor(0.3), torch.tensor(0.3) * g, h + torch.tensor(0.3)
         chosen = h.clamp(max=0.1), torch.where(h > 0.1, h, 0.1), torch.full_like(g, 0.1)
-        return *arithmetic, *reversed, *scalars, *chosen
+        whole = h // 0.3, g // 0.7, torch.div(h, 0.3, rounding_mode="trunc")
+        whole += torch.div(g, 0.7, rounding_mode="trunc"), h % 0.3, torch.fmod(g, 0.7)
+        limits = torch.logit(h.abs(), 1e-3), torch.hardshrink(g, 0.3)
+        return *arithmetic, *reversed, *scalars, *chosen, *whole, *limits
 
 
 class Composed(nn.Module):

@@ -216,9 +216,7 @@ class Compiler {
     for (int k = 0; k < step.operands; ++k) {
       ++uses_[reads[k]];
       reader_[reads[k]] = value;
-      // torch multiplies and divides halves by a number that stays f32; to other instructions, and as a result, it is
-      // rounded to the half.
-      if (node.op != PwOp::kMul && !(node.op == PwOp::kDiv && k == 1)) rounded_[reads[k]] = true;
+      if (!ops::KeepsNumberWide(node.op, static_cast<size_t>(k))) rounded_[reads[k]] = true;
       if (node.by == Node::By::kFunction) nodes_[reads[k]].step.whole = true;
     }
     if (node.by == Node::By::kOp && step.operands == 2 && !nodes_[step.a].in_chain() &&

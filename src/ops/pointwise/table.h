@@ -30,6 +30,13 @@ struct PwFacts {
 const PwFacts& Facts(ir::PwOp op);
 bool Accepts(const PwFacts& facts, DType dtype);
 
+// torch multiplies and divides halves by a number that stays f32: here as operand `k`. To other instructions, and as a
+// result, a number is rounded to the half.
+constexpr bool KeepsNumberWide(ir::PwOp op, size_t k) {
+  using enum ir::PwOp;
+  return op == kMul || (k == 1 && (op == kDiv || op == kFloorDiv || op == kTruncDiv));
+}
+
 // The instruction reads earlier values only, and of dtypes it is defined on: what every backend relies on.
 // where: a is bool, b and c have the result's dtype. The message names op and dtype.
 Status CheckInstruction(const ir::PointwiseProgram& program, size_t index);

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "ops/ops.h"
+#include "ops/pointwise/table.h"
 #include "ops/pointwise/webgpu_value.h"
 
 namespace liveshape::webgpu {
@@ -212,9 +213,9 @@ class Program {
                     : fmt::format("  if ((v{0}.x | v{0}.y) == 0u) {{ fail(); }}\n", instr.b);
     }
     std::string operands[3] = {v(instr.a), v(instr.b), v(instr.c)};
-    // Halves are multiplied and divided by f32 numbers.
-    if ((instr.op == PwOp::kMul || instr.op == PwOp::kDiv) && SizeOf(instr.dtype) == 2)
+    if (SizeOf(instr.dtype) == 2)
       for (size_t k : {0, 1}) {
+        if (!ops::KeepsNumberWide(instr.op, k)) continue;
         PwInstr number = program_.code[k == 0 ? instr.a : instr.b];
         if (number.op != PwOp::kConst && number.op != PwOp::kScalar) continue;
         if (!IsFloat(number.dtype)) continue;
