@@ -1,15 +1,27 @@
-// Conversions between the types that tiles hold.
+// Conversions between the types that tiles hold, as plain loops that the compiler vectorises for each instruction set.
 #include <limits>
 #include <type_traits>
 
 #include "ops/pointwise/cpu_tiles.h"
 
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/pointwise/cpu_cast.cc"
+#include "backends/cpu/simd/dispatch.h"
+
+#include "hwy/foreach_target.h"
+
+#include "hwy/highway.h"
+
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("O3")  // see cpu_typed.cc
 #endif
 
-namespace liveshape::cpu::pw {
+HWY_BEFORE_NAMESPACE();
+namespace liveshape::cpu::HWY_NAMESPACE {
 namespace {
+
+using pw::Tile;
+using pw::TileFn;
 
 struct Bool { uint8_t byte; };
 
@@ -19,9 +31,9 @@ template <typename To, typename From>
 To FloatToInt(From x) {
   using Via = std::conditional_t<sizeof(To) == 8 || std::is_same_v<To, uint8_t>, int64_t, int32_t>;
   constexpr From kLimit = static_cast<From>(sizeof(Via) == 8 ? 0x1p63 : 0x1p31);
-  const Via wide =
-      x >= -kLimit && x < kLimit ? static_cast<Via>(x) : std::numeric_limits<Via>::min();
-  return static_cast<To>(wide);
+  const bool fits = (x >= -kLimit) & (x < kLimit);
+  const Via wide = static_cast<Via>(fits ? x : From{0});  // converted in any case, as vectors are
+  return static_cast<To>(fits ? wide : std::numeric_limits<Via>::min());
 }
 
 template <typename To, typename From>
@@ -64,9 +76,7 @@ TileFn CastFrom(DType to) {
   }
 }
 
-}  // namespace
-
-TileFn CastTile(DType from, DType to) {
+TileFn FindCast(DType from, DType to) {
   switch (from) {
     case DType::kF32: return CastFrom<float>(to);
     case DType::kF64: return CastFrom<double>(to);
@@ -80,4 +90,20 @@ TileFn CastTile(DType from, DType to) {
   }
 }
 
-}  // namespace liveshape::cpu::pw
+}  // namespace
+}  // namespace liveshape::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace liveshape::cpu {
+namespace {
+LS_SIMD_TABLE(FindCast);
+}  // namespace
+
+pw::TileFn pw::CastTile(DType from, DType to, Isa isa) {
+  const auto find = FindCastPerIsa[static_cast<int>(isa)];
+  return find ? find(from, to) : nullptr;
+}
+
+}  // namespace liveshape::cpu
+#endif

@@ -120,7 +120,7 @@ class Compiler {
       code = ChainCode::kFromMask;
     if (code) return InChain(node, *code);
     return Over(node, [&](Isa isa) {
-      return instr.op == PwOp::kCast ? CastTile(tile, TileType(instr.dtype))
+      return instr.op == PwOp::kCast ? CastTile(tile, TileType(instr.dtype), isa)
                                      : FindTile(instr.op, tile, isa);
     });
   }

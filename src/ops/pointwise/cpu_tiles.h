@@ -32,8 +32,8 @@ constexpr DType TileType(DType t) { return IsHalf(t) ? DType::kF32 : t; }
 // Null where there is none, or where this build lacks the ISA. `dtype` is that of the operands (for
 // where: of b and c), a TileType. f32 arithmetic is not here: that is of chains (cpu_chain.h).
 TileFn FindTile(ir::PwOp op, DType dtype, Isa isa);
-TileFn CastTile(DType from, DType to);   // both TileTypes
-TileFn F64Power(int exponent, Isa isa);  // 3 and -2: torch's special cases of pow
+TileFn CastTile(DType from, DType to, Isa isa);  // both TileTypes
+TileFn F64Power(int exponent, Isa isa);          // 3 and -2: torch's special cases of pow
 
 // A part of FindTile: f32 functions (cpu_math.cc).
 TileFn F32MathTile(ir::PwOp op, Isa isa);
