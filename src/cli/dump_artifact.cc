@@ -53,8 +53,7 @@ class ArtifactJson {
       json_.Key("constants").Array([&] { Constants(); });
       json_.Key("host_values").Array([&] { HostValues(); });
       json_.Key("guards").Array([&] {
-        const auto checked = ir::Requirements(graph_);
-        for (const ir::Guard& guard : checked.ok() ? *checked : graph_.guards)
+        for (const ir::Guard& guard : ir::ListedGuards(graph_))
           json_.Object([&] {
             json_.Field("condition", sym::ToString(guard.condition)).Field("text", guard.text);
           });

@@ -206,6 +206,8 @@ Status AddRequirements(const Graph& graph, const Node& node, std::vector<Guard>&
 // All that must hold at a live shape and is not proven: what nodes ask of sizes, and the program's guards. It is
 // derived, never stored: what an artifact leaves out is checked all the same.
 Result<std::vector<Guard>> Requirements(const Graph& graph);
+// What a listing shows of them: of a graph with a node that no shape serves, the program's guards alone.
+std::vector<Guard> ListedGuards(const Graph& graph);
 
 // One line a node: `%12 y: f32[s0, 64] = softmax(%11) dim=1   # model.py:31`.
 std::string Print(const Graph& graph);

@@ -62,6 +62,13 @@ TEST_F(GraphTest, NodeOutputsAreTypedByTheShapeRuleAndNamedAfterTheNode) {
   EXPECT_TRUE(Verify(graph_).ok()) << Verify(graph_).message();
 }
 
+TEST_F(GraphTest, AGuardThatIsProvenIsNoRequirement) {
+  graph_.guards = {{Le(s_, Int(100)), "short"}, {Eq(Mod(s_, Int(8)), Int(0)), "even"}};
+  EXPECT_EQ(Requirements(graph_)->size(), 2u);
+  graph_.table().NarrowSymbol(s_.symbol(), 16, 16);
+  EXPECT_TRUE(Requirements(graph_)->empty()) << Print(graph_);
+}
+
 TEST_F(GraphTest, ARefusedNodeIsNamedAndLeavesTheGraphAsItWas) {
   auto refused = graph_.AddNode(kSplit, {x_}, {}, "halves", "model.py:7");
   ASSERT_FALSE(refused.ok());

@@ -170,8 +170,7 @@ std::string Print(const Graph& graph) {
     return output.value == kNoValue ? fmt::format("{}: int = {}", output.name, Text(output.scalar))
                                     : fmt::format("{} = %{}", output.name, output.value);
   });
-  const auto checked = Requirements(graph);  // fails where no shape serves a node
-  Section(out, "guards", checked.ok() ? *checked : graph.guards,
+  Section(out, "guards", ListedGuards(graph),
           [](const Guard& guard) { return Text(guard.condition) + "   # " + guard.text; });
   return out;
 }

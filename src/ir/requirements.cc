@@ -46,8 +46,14 @@ Result<std::vector<Guard>> Requirements(const Graph& graph) {
   std::vector<Guard> requirements;
   for (const Node& node : graph.nodes)
     LS_RETURN_IF_ERROR(AddRequirements(graph, node, requirements));
-  for (const Guard& guard : graph.guards) AddOnce(guard, requirements);
+  for (const Guard& guard : graph.guards)
+    if (graph.table().IsTrue(guard.condition) != sym::Tri::kYes) AddOnce(guard, requirements);
   return requirements;
+}
+
+std::vector<Guard> ListedGuards(const Graph& graph) {
+  auto requirements = Requirements(graph);
+  return requirements.ok() ? *std::move(requirements) : graph.guards;
 }
 
 }  // namespace liveshape::ir
