@@ -72,6 +72,8 @@ void Detach(ir::Graph& graph, const std::function<std::string(const ir::Constant
 // After all passes, so that no pass can see it: a static program is the dynamic one at one point (N9).
 Status ApplyStatics(ir::Graph& graph, const std::map<std::string, int64_t>& statics,
                     const std::vector<SymbolRow>& rows) {
+  if (statics.empty()) return {};
+  constexpr const char* kNoShape = "--static leaves no shape";
   for (const auto& [name, value] : statics) {
     std::optional<uint32_t> found;
     for (const SymbolRow& row : rows) {
@@ -88,10 +90,11 @@ Status ApplyStatics(ir::Graph& graph, const std::map<std::string, int64_t>& stat
     graph.table().NarrowSymbol(*found, value, value);
   }
   // Guards are checked at bind; those that no shape can satisfy any more, here.
-  LS_ASSIGN_OR_RETURN(const std::vector<ir::Guard> requirements, ir::Requirements(graph));
-  for (const ir::Guard& guard : requirements)
+  auto requirements = ir::Requirements(graph);
+  if (!requirements.ok()) return std::move(requirements).status().Prefixed(kNoShape);
+  for (const ir::Guard& guard : *requirements)
     if (graph.table().IsTrue(guard.condition) == sym::Tri::kNo)
-      return OutOfRange("--static leaves no shape: {}", guard.text);
+      return OutOfRange("{}: {}", kNoShape, guard.text);
   return {};
 }
 

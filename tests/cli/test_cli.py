@@ -120,6 +120,14 @@ def test_compile_refuses(tmp_path):
     assert not out.exists()
 
 
+def test_compile_static(tmp_path):
+    out = tmp_path / "demo.live"
+    beyond = cli("compile", PT2, "-o", out, "--static", "S=100", "--static", "P=100", code=2).stderr
+    assert "--static leaves no shape: node `copy_`" in beyond
+    cli("compile", PT2, "-o", out, "--static", "S=16", "--static", "B=2", "--static", "P=0")
+    assert cli_json("dump", out)["guards"] == []
+
+
 def test_run_walks_steps_in_one_session(live, steps, tmp_path):
     chosen = steps[:5]
     arguments = [part for step in chosen for part in ["--step", *inputs_of(step)]]
