@@ -57,6 +57,13 @@ class Adaptive(nn.Module):
         )
 
 
+class Whole(nn.Module):
+    """Of an image without pixels the mean is NaN."""
+
+    def forward(self, x):
+        return f.adaptive_avg_pool2d(x, 1), f.adaptive_avg_pool1d(x[:, :, 0], 1)
+
+
 def special(point, rng):
     """All below zero, so that padding would win; NaN and -inf among them."""
     x = -1 - torch.rand(point["B"], 3, point["H"], point["W"], generator=rng)
@@ -80,6 +87,16 @@ CASES = [
     *variants(Case("avg_pool2d", Mean, X, DIMS, SWEEP, covers="X3"), decompose=RAW_AND_DECOMPOSED),
     *variants(
         Case("adaptive_avg_pool2d", Adaptive, X, DIMS, SWEEP, covers="X3"),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
+    *variants(
+        Case(
+            "adaptive_avg_pool_whole",
+            Whole,
+            {"x": f32("B", 3, "H", "W")},
+            {"B": (0, 3), "H": (1, 40), "W": (0, 9)},
+            over(B=[2, 0], H=[11, 1], W=[9, 1, 0]),
+        ),
         decompose=RAW_AND_DECOMPOSED,
     ),
     *variants(
