@@ -182,6 +182,15 @@ INSTANTIATE_TEST_SUITE_P(
          {4, 3},
          {4, 4},
          "a reflect pad of DT and 0 does not fit a size of DS"},
+        {"pad_cut",
+         [](TwoVectors& m) {
+           ops::AtenCall call(*m.graph, "aten.pad.default", "culprit", "",
+                              {{"self", m.x}, {"pad", Dims{m.Int(-5), m.Int(4)}}});
+           return ops::FindForm(call.target())->build(call)[0];
+         },
+         {5, 0},
+         {4, 0},
+         "output 0 would have the size DS - 5"},
         {"pool",
          [](TwoVectors& m) {
            const auto image = m.call.Reshape(m.x, {m.Int(1), m.Int(1), m.Int(1), m.s});

@@ -51,6 +51,7 @@ CASES = [
     "adaptive_avg_pool2d_raw",
     "pad_constant_raw",
     "pad_repeating_raw",
+    "pad_cut_raw",
     "sort_raw",
     "cat_raw",
     "embedding",

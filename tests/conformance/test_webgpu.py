@@ -44,6 +44,7 @@ CASES = [
     "adaptive_avg_pool2d_raw",
     "pool_ceil",
     "pad_repeating_raw",
+    "pad_cut_raw",
     "pad_dtypes",
     "sort_raw",
     "sort_i8",

@@ -26,6 +26,22 @@ class Repeating(nn.Module):
         )
 
 
+class Cut(nn.Module):
+    """A negative side cuts off; what is cut off does not come back on the other."""
+
+    def forward(self, x):
+        s = x.shape[2]
+        return (
+            pad(x, (-2, 1), mode="circular"),
+            pad(x, (2, -2), mode="circular"),
+            pad(x[None], (-1, 2, 3, -2), mode="circular"),
+            pad(x, (-1, -2), mode="circular"),
+            pad(x, (-2, 1), mode="reflect"),
+            pad(x, (3 - s, 2), value=5),
+            pad(x, (4, -4, -5, 1)),
+        )
+
+
 class Images(nn.Module):
     def forward(self, x):
         return pad(x, (2, 1, 0, 3), mode="reflect"), pad(x, (1, 0, 5, 2), mode="replicate")
@@ -50,6 +66,16 @@ CASES = [
             {"x": f32("B", 5, "S")},
             {"B": (1, 4), "S": (4, 64)},
             SWEEP[:-1],
+        ),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
+    *variants(
+        Case(
+            "pad_cut",
+            Cut,
+            {"x": f32("B", 5, "S")},
+            {"B": (0, 4), "S": (6, 64)},
+            over(B=[4, 1, 0], S=[64, 6, 17]),
         ),
         decompose=RAW_AND_DECOMPOSED,
     ),

@@ -40,7 +40,8 @@ Types Infer(const InferContext& c) {
   return std::vector<TensorType>{{c.in(0).dtype, std::move(dims)}};
 }
 
-// `pad` begins at the last dim: (left, right, top, bottom, ...).
+// `pad` begins at the last dim: (left, right, top, bottom, ...). A negative one cuts off, which torch does first where
+// the mode is constant or circular: what is cut off does not come back on the other side.
 std::vector<ValueId> Pad(AtenCall& c) {
   ValueId x = c.Tensor("self");
   const std::string mode = c.StringOr("mode", "constant");
@@ -50,11 +51,18 @@ std::vector<ValueId> Pad(AtenCall& c) {
   if (pad.size() % 2 != 0 || pad.size() > 2 * rank)
     c.Fail(InvalidArgument("{} pads for rank {}", pad.size(), rank));
   if (!c.ok()) return {ir::kNoValue};
-  Dims before(rank, c.table().Int(0)), after = before;
+  const Expr zero = c.table().Int(0);
+  Dims before(rank, zero), after = before;
   for (size_t i = 0; i < pad.size() / 2; ++i) {
     const size_t d = rank - 1 - i;
     before[d] = pad[2 * i];
     after[d] = pad[2 * i + 1];
+    if (mode != "constant" && mode != "circular") continue;
+    const Expr cut = sym::Max(zero, -before[d]), cut_after = sym::Max(zero, -after[d]);
+    x = c.Slice(x, static_cast<int64_t>(d), cut, c.DimsOf(x)[d] - cut - cut_after);
+    if (!c.ok()) return {ir::kNoValue};
+    before[d] = sym::Max(zero, before[d]);
+    after[d] = sym::Max(zero, after[d]);
   }
   return {c.Emit(kPad, {x},
                  {{"before", std::move(before)},
