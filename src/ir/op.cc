@@ -25,6 +25,13 @@ bool IsContiguous(const Layout& layout, const Dims& dims) {
   return true;
 }
 
+bool Broadcasts(Expr dim) { return dim.table().Bounds(dim).hi <= 1; }
+
+Expr CanExpand(Expr dim, Expr size) {
+  const Expr same = Eq(dim, size);
+  return Broadcasts(dim) ? Or(Eq(dim, dim.table().Int(1)), same) : same;
+}
+
 ValueId RootOfViews(const Graph& graph, std::span<const uint32_t> producers, ValueId view) {
   while (producers[view] != Graph::kNoNode && graph.nodes[producers[view]].op->view)
     view = graph.nodes[producers[view]].inputs[0];

@@ -51,6 +51,11 @@ Layout ContiguousLayout(sym::Table& table, const Dims& dims);
 bool IsContiguous(const Layout& layout,
                   const Dims& dims);  // provably row-major and dense, from any offset
 
+// A dim that can be no more than 1 broadcasts: its one element is repeated, and where it is 0 there is none to read.
+// It need not be the constant 1: x[:1] has Min(S, 1). A larger one that merely is 1 now does not.
+bool Broadcasts(Expr dim);
+Expr CanExpand(Expr dim, Expr size);  // what `dim` must satisfy to be seen as `size`
+
 // The value that `view` is made of by view nodes alone: itself if no view made it.
 ValueId RootOfViews(const Graph& graph, std::span<const uint32_t> producers, ValueId view);
 // Where `view` lies in its dense `base`, if it is reached from there by view nodes and strides can express

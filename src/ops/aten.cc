@@ -430,13 +430,15 @@ Dims AtenCall::Broadcast(const Dims& a, const Dims& b) {
   for (size_t i = 0; i < shorter.size(); ++i) {
     Expr& d = dims[lead + i];
     const Expr e = shorter[i];
-    if (d == e || e.is_int(1)) continue;
-    if (d.is_int(1)) {
-      d = e;
-    } else {
-      Require(sym::Eq(d, e), fmt::format("sizes `{}` and `{}` do not broadcast", sym::ToString(d),
-                                         sym::ToString(e)));
+    if (d == e) continue;
+    if (ir::Broadcasts(d) && ir::Broadcasts(e)) {
+      d = sym::Min(d, e);
+      continue;
     }
+    const auto [narrow, wide] = ir::Broadcasts(d) ? std::pair(d, e) : std::pair(e, d);
+    Require(ir::CanExpand(narrow, wide), fmt::format("sizes `{}` and `{}` do not broadcast",
+                                                     sym::ToString(d), sym::ToString(e)));
+    d = wide;
   }
   return dims;
 }

@@ -20,7 +20,7 @@ extern const ir::OpDef kReshape;  // (x) sizes: Exprs, numel preserved
 extern const ir::OpDef kPermute;  // (x) perm: Ints
 extern const ir::OpDef kSlice;  // (x) dim: Int, start: Exprs[1], length: Exprs[1], step: Int (> 0)
 extern const ir::OpDef
-    kExpand;  // (x) sizes: Exprs; a dim that is the constant 1 is repeated, new dims lead
+    kExpand;  // (x) sizes: Exprs; a dim that is at most 1 is repeated, new dims lead
 
 extern const ir::OpDef kCopy;  // (x) the same values, row-major and dense
 

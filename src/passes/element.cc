@@ -168,7 +168,7 @@ std::optional<Expr> Elements::OfNode(const Node& node, const std::vector<Expr>& 
     const Dims& dims = m_.DimsOf(node.inputs[0]);
     std::vector<Expr> inner(at.end() - static_cast<std::ptrdiff_t>(dims.size()), at.end());
     for (size_t i = 0; i < dims.size(); ++i)
-      if (dims[i].is_int(1)) inner[i] = table_.Int(0);
+      if (ir::Broadcasts(dims[i])) inner[i] = table_.Int(0);
     return Of(node.inputs[0], inner);
   }
   return std::nullopt;

@@ -89,6 +89,9 @@ class RowEmitter {
       if (!elements_.IsUniform(start)) return Slot();
       start = elements_.ToGraph(start);
       if (start.is_int(0) && length == graph_.type(v).dims[d]) continue;
+      // Of a dim that may be 0 there is no such slice.
+      if (graph_.table().IsTrue(Le(start + length, graph_.type(v).dims[d])) != sym::Tri::kYes)
+        return Slot();
       // A view that starts at a data-born place would be bound after the shapes.
       if (graph_.table().StageOf(start) != 0) return Slot();
       LS_ASSIGN_OR_RETURN(v, rewrite_.Emit(ops::kSlice, {v},

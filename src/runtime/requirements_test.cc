@@ -110,6 +110,18 @@ INSTANTIATE_TEST_SUITE_P(
          {3, 3},
          {3, 4},
          "size DS cannot expand to DT"},
+        {"expand_at_most_one",
+         [](TwoVectors& m) {
+           const auto first = m.Add(ops::kSlice, {m.y},
+                                    {{"dim", int64_t{0}},
+                                     {"step", int64_t{1}},
+                                     {"start", Dims{m.Int(0)}},
+                                     {"length", Dims{sym::Min(m.t, m.Int(1))}}});
+           return m.Add(ops::kExpand, {first}, {{"sizes", Dims{m.s}}});
+         },
+         {4, 2},
+         {4, 0},
+         "size Min(DT, 1) cannot expand to DS at DS=4, DT=0"},
         {"pointwise",
          [](TwoVectors& m) {
            ir::PointwiseProgram sum;

@@ -1,7 +1,7 @@
 """Attention as one node and decomposed; every kind of mask, and rows that see nothing (G7)."""
 
 import torch
-from liveshape.testing import RAW_AND_DECOMPOSED, Case, boolean, f32, over, variants
+from liveshape.testing import RAW_AND_DECOMPOSED, Case, boolean, f32, i64, over, variants
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
@@ -61,6 +61,16 @@ class Bare(nn.Module):
 class SelfBare(Bare):
     def forward(self, q, k, v):
         return sdpa(q, k, v, is_causal=True, **self.options)
+
+
+class FirstRow(nn.Module):
+    """A mask of the first image for all, and a limit that the first query alone decides."""
+
+    def forward(self, q, mask, reach):
+        s = q.shape[2]
+        keys = torch.arange(s)
+        near = keys[None, :] <= reach[:1, None] + keys[:, None]
+        return sdpa(q, q, q, attn_mask=mask[:1]), sdpa(q, q, q, attn_mask=near)
 
 
 def masked(kind, hidden_rows=True):
@@ -134,6 +144,19 @@ CASES = [
             SWEEP,
             masked("min"),
             covers="G7",
+        )
+    ),
+    *both(
+        Case(
+            "sdpa_first_row",
+            FirstRow,
+            {
+                "q": f32("B", 4, "S", 16),
+                "mask": boolean("B", 1, "S", "S"),
+                "reach": i64("S", high=3),
+            },
+            {"B": (0, 3), "S": (0, 20)},
+            over(B=[3, 1, 0], S=[20, 2, 1, 0]),
         )
     ),
     Case(

@@ -64,7 +64,7 @@ std::vector<ValueId> IndexPut(AtenCall& c) {
   const bool by_mask = indices.size() == 1 && IsMask(c, indices[0]);
   const int64_t rest = by_mask ? c.Rank(base) - c.Rank(indices[0]) : 0;
   const bool one_a_mask =
-      c.Rank(values) <= rest || (c.Rank(values) == rest + 1 && c.DimsOf(values)[0].is_int(1));
+      c.Rank(values) <= rest || (c.Rank(values) == rest + 1 && ir::Broadcasts(c.DimsOf(values)[0]));
   if (by_mask && rest >= 0 && one_a_mask && !accumulate)
     return MaskedPut(c, base, indices[0], values);
   // One value for each true element: there are as many as the values say.

@@ -24,6 +24,13 @@ class Batched(nn.Module):
         return torch.bmm(a, b)
 
 
+class Edges(nn.Module):
+    """The first or last of a live batch against all; of an empty batch there is none."""
+
+    def forward(self, a):
+        return a @ a[:1].transpose(1, 2), a[-1:] @ a.transpose(1, 2)
+
+
 M, K, N = "M", "K", "N"
 DIMS = {"M": (0, 40), "K": (0, 48), "N": (0, 56)}
 SWEEP = [
@@ -59,6 +66,16 @@ CASES = [
             {"a": f32("B", 3, M, 8), "b": f32(3, 8, N)},
             {"B": (1, 4), "M": (1, 20), "N": (1, 20)},
             over(B=[4, 1], M=[20, 1], N=[20, 1]),
+        ),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
+    *variants(
+        Case(
+            "matmul_edges",
+            Edges,
+            {"a": f32("B", M, 8)},
+            {"B": (0, 4), "M": (0, 20)},
+            over(B=[4, 2, 1, 0], M=[20, 1, 0]),
         ),
         decompose=RAW_AND_DECOMPOSED,
     ),

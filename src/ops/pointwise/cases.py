@@ -267,6 +267,20 @@ def narrow():
     )
 
 
+def edges():
+    """A row or column of x beside x: of an empty x there is none, so that its size is Min(S, 1)."""
+    return Unary(
+        lambda x: x + x[:1],
+        lambda x: x * x[-1:],
+        lambda x: x[:, :1] * x - 1,
+        lambda x: x[:1] + x[:, -1:],
+        lambda x: x[:1, :1] / x[-1:, -1:],
+        lambda x: torch.where(x > x[:1], x, x[:, :1]),
+        lambda x: x.masked_fill(x[-1:] > 0, 2.0),
+        lambda x: (x + x[:1]).relu().sum(0) * x[:1],
+    )
+
+
 def compared():
     return Binary(torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge, lambda a, b: a >= 0)
 
@@ -560,6 +574,18 @@ CASES = [
             SWEEP,
             covers="S X3",
         ),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
+    *variants(
+        Case(
+            "broadcast_edges",
+            edges,
+            {"x": f32("S", "T")},
+            {"S": (0, 9), "T": (0, 7)},
+            over(S=[9, 2, 1, 0], T=[7, 1, 0]),
+            covers="X3",
+        ),
+        hints=[("dim", False), ("hint", True)],
         decompose=RAW_AND_DECOMPOSED,
     ),
     *variants(Case("casts", Casts, {"x": f32("R", "C")}, AB, SMALL), decompose=RAW_AND_DECOMPOSED),

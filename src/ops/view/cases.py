@@ -75,6 +75,23 @@ class Expanded(nn.Module):
         return wide, wide + 1, x[:, None].expand(-1, s, -1).reshape(s, 5), x.expand_as(like) * like
 
 
+class Edges(nn.Module):
+    """One row or column to all, and none of an empty x: its size is Min(S, 1)."""
+
+    def forward(self, x):
+        s = x.shape[0]
+        wide = x[:1].expand(s, -1)
+        filled = (x + 1).copy_(x[-1:])
+        return (
+            wide,
+            wide * 2,
+            x[:1].expand_as(x) - x,
+            wide.reshape(-1),
+            filled,
+            x[:, :1].expand_as(x),
+        )
+
+
 class Squeezed(nn.Module):
     def forward(self, x):
         y = x.unsqueeze(1)
@@ -133,6 +150,7 @@ class Flattened(nn.Module):
 BS = {"B": (0, 3), "S": (0, 17)}
 SWEEP = [*over(B=[3, 1], S=[17, 4, 1]), {"B": 0, "S": 3}, {"B": 2, "S": 0}]
 S32 = {"S": (1, 32)}
+ST = {"S": (0, 9), "T": (0, 7)}
 CASES = [
     *variants(
         Case(
@@ -183,6 +201,11 @@ CASES = [
             over(S=[12, 1, 0]),
             covers="G2",
         ),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
+    *variants(
+        Case("expand_edges", Edges, {"x": f32("S", "T")}, ST, over(S=[9, 2, 1, 0], T=[7, 1, 0])),
+        hints=[("dim", False), ("hint", True)],
         decompose=RAW_AND_DECOMPOSED,
     ),
     *variants(

@@ -117,11 +117,10 @@ Types InferExpand(const InferContext& c) {
   if (sizes.size() < in.size()) return InvalidArgument("expand cannot drop dims");
   const size_t lead = sizes.size() - in.size();
   for (size_t i = 0; i < in.size(); ++i)
-    if (!in[i].is_int(1))
-      LS_RETURN_IF_ERROR(c.RequireEqual(in[i], sizes[lead + i], [&] {
-        return fmt::format("size {} cannot expand to {}", sym::ToString(in[i]),
-                           sym::ToString(sizes[lead + i]));
-      }));
+    LS_RETURN_IF_ERROR(c.Require(ir::CanExpand(in[i], sizes[lead + i]), [&] {
+      return fmt::format("size {} cannot expand to {}", sym::ToString(in[i]),
+                         sym::ToString(sizes[lead + i]));
+    }));
   return std::vector<TensorType>{{c.in(0).dtype, std::move(sizes)}};
 }
 
@@ -130,7 +129,7 @@ std::optional<Layout> ViewExpand(const InferContext& c, const TensorType& out, c
   const size_t lead = out.dims.size() - dims.size();
   Layout layout{Dims(out.dims.size(), c.table.Int(0)), in.offset};
   for (size_t i = 0; i < dims.size(); ++i)
-    if (!dims[i].is_int(1) || out.dims[lead + i].is_int(1))
+    if (!ir::Broadcasts(dims[i]) || dims[i] == out.dims[lead + i])
       layout.strides[lead + i] = in.strides[i];
   return layout;
 }
