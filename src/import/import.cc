@@ -288,6 +288,10 @@ Result<ImportResult> Importer::Run() {
   LS_RETURN_IF_ERROR(
       ImportGuards(archive_.program(), input_by_path_, flat_inputs_, *graph_, warnings_));
   LS_RETURN_IF_ERROR(ImportNodes(env));
+  if (sampler_->unchecked())
+    warnings_.push_back(
+        "sizes were not checked against the export's: no shape drawn meets all that the program "
+        "requires");
   LS_RETURN_IF_ERROR(AddOutputs(env));
   MarkUnusedInputs();
   ImportResult result;

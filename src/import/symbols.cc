@@ -339,12 +339,11 @@ void ShapeSampler::Prepare() {
       if (draw % 2)
         point.back() = std::min(s.hi, point.back() / 8 * 8 + (lo <= 8 ? 8 : lo));  // multiples
     }
-    bool holds = true;
-    for (const ir::Guard& guard : requirements_) {
-      auto value = graph_.table().Evaluate(guard.condition, point);
-      holds = holds && value.ok() && *value != 0;
-    }
-    if (holds) points_.push_back(std::move(point));
+    const auto holds = [&](const ir::Guard& guard) {
+      const auto value = graph_.table().Evaluate(guard.condition, point);
+      return value.ok() && *value != 0;
+    };
+    if (std::ranges::all_of(requirements_, holds)) points_.push_back(std::move(point));
   }
 }
 
@@ -353,6 +352,7 @@ std::string ShapeSampler::FirstDifference(const ir::Dims& ours, const ir::Dims& 
   if (ours.size() != theirs.size())
     return fmt::format("rank {} against {}", ours.size(), theirs.size());
   Prepare();
+  unchecked_ = unchecked_ || points_.empty();
   const sym::Table& table = graph_.table();
   for (const std::vector<int64_t>& point : points_)
     for (size_t i = 0; i < ours.size(); ++i) {

@@ -31,17 +31,20 @@ Status FindSpecialisedDims(const pt2::Pt2Archive& archive, const ir::Graph& grap
 std::vector<SymbolRow> EntryPoints(const ir::Graph& graph);
 
 // Compares two shapes at sampled live points >= 2 that satisfy the requirements known so far; at 0 and 1 the
-// exporter's sizes may be wrong, ours win. Returns the first point at which they differ, as text.
+// exporter's sizes may be wrong, ours win. Returns the first point at which they differ, as text. Where no drawn point
+// satisfies them, nothing is compared, and unchecked() says so.
 class ShapeSampler {
  public:
   explicit ShapeSampler(const ir::Graph& graph) : graph_(graph) {}
   std::string FirstDifference(const ir::Dims& ours, const ir::Dims& theirs);
+  bool unchecked() const { return unchecked_; }
 
  private:
   void Prepare();
   const ir::Graph& graph_;
   std::vector<std::vector<int64_t>> points_;
   std::vector<ir::Guard> requirements_;  // of the nodes and guards seen
+  bool unchecked_ = false;
   size_t symbols_seen_ = 0, guards_seen_ = 0, nodes_seen_ = 0;
 };
 

@@ -1,4 +1,5 @@
-"""What is not served is refused at compile, with the node and the reason."""
+"""What is not served is refused at compile, with the node and the reason; what is not checked is
+warned of."""
 
 import os
 import subprocess
@@ -41,3 +42,22 @@ def test_names_the_node(name, tmp_path):
     assert done.returncode == 2, done.stdout
     assert f"`{name}" in done.stderr and reason in done.stderr, done.stderr
     assert not (tmp_path / "m.live").exists()
+
+
+class Large(torch.nn.Module):
+    """Of no shape that the import draws; where there are some, x[:1] is compared at 2 and above."""
+
+    def forward(self, x, y):
+        torch._check(x.shape[0] * y.shape[0] > 100_000)
+        return x + x[:1], y * 2
+
+
+def test_warns_where_no_shape_is_found_to_compare_sizes_at(tmp_path):
+    dims = {name: {0: torch.export.Dim(name, min=0, max=5000)} for name in ("x", "y")}
+    program = torch.export.export(
+        Large(), (torch.zeros(500), torch.zeros(400)), dynamic_shapes=dims
+    )
+    torch.export.save(program, tmp_path / "m.pt2")
+    command = [CLI, "compile", tmp_path / "m.pt2", "-o", tmp_path / "m.live"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert "warning: sizes were not checked against the export's" in done.stderr
