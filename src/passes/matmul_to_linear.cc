@@ -1,5 +1,7 @@
 // A batched product whose right side is one matrix, repeated, is a linear layer: torch's decomposition of
 // `linear` on a batch expands the weight. As a linear its weight is packed and streamed once.
+#include <algorithm>
+
 #include "ops/ops.h"
 #include "passes/match.h"
 #include "passes/passes.h"
@@ -7,14 +9,15 @@
 namespace liveshape::passes {
 namespace {
 
-// The matrix that `value` repeats along its batch dims, or kNoValue.
+// The matrix that `value` repeats along its batch dims and no others, or kNoValue.
 ValueId RepeatedMatrix(const ir::Graph& graph, const std::vector<uint32_t>& producers,
                        ValueId value) {
   const uint32_t producer = producers[value];
   if (producer == ir::Graph::kNoNode || graph.nodes[producer].op != &ops::kExpand)
     return ir::kNoValue;
   const ValueId source = graph.nodes[producer].inputs[0];
-  return graph.type(source).dims.size() == 2 ? source : ir::kNoValue;
+  const ir::Dims &matrix = graph.type(source).dims, &wide = graph.type(value).dims;
+  return std::ranges::equal(matrix, std::span(wide).last(2)) ? source : ir::kNoValue;
 }
 
 }  // namespace

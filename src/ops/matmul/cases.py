@@ -31,6 +31,15 @@ class Edges(nn.Module):
         return a @ a[:1].transpose(1, 2), a[-1:] @ a.transpose(1, 2)
 
 
+class EqualColumns(nn.Module):
+    """A matrix that is not only repeated for each of the batch."""
+
+    def forward(self, a):
+        column = torch.arange(8).float()[:, None]
+        columns, rows = column.expand(a.shape[0], 8, 5), column[2:3].expand(a.shape[0], 8, 3)
+        return torch.bmm(a, columns), torch.bmm(a, rows)
+
+
 M, K, N = "M", "K", "N"
 DIMS = {"M": (0, 40), "K": (0, 48), "N": (0, 56)}
 SWEEP = [
@@ -76,6 +85,16 @@ CASES = [
             {"a": f32("B", M, 8)},
             {"B": (0, 4), "M": (0, 20)},
             over(B=[4, 2, 1, 0], M=[20, 1, 0]),
+        ),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
+    *variants(
+        Case(
+            "bmm_equal_columns",
+            EqualColumns,
+            {"a": f32("B", M, 8)},
+            {"B": (0, 4), "M": (0, 20)},
+            over(B=[4, 1, 0], M=[20, 1]),
         ),
         decompose=RAW_AND_DECOMPOSED,
     ),
