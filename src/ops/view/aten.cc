@@ -180,8 +180,8 @@ Values Unsqueeze(AtenCall& c) {
   return {c.Unsqueeze(x, c.Axis("dim", c.Rank(x) + 1))};
 }
 
-// Rank is fixed: only a dim that is the constant 1 can be dropped. A symbolic dim would be dropped by
-// torch at the live value 1 and nowhere else, so that value is refused at bind.
+// Rank is fixed: a dim that is 1 or 0 (Min(S, 1) of x[:1]) is dropped, as torch does at 1, and 0 is refused at bind. Any
+// other would be dropped at the live value 1 and nowhere else, so that value is refused.
 Values Squeeze(AtenCall& c) {
   ValueId x = c.Tensor("self");
   const int64_t rank = c.Rank(x);
@@ -196,11 +196,16 @@ Values Squeeze(AtenCall& c) {
   for (int64_t i = 0; i < rank; ++i) {
     const Expr d = c.DimsOf(x)[static_cast<size_t>(i)];
     const bool named = std::find(dims.begin(), dims.end(), i) != dims.end();
-    if (named && d.is_int(1)) continue;
-    if (named)
-      c.Require(sym::Ne(d, c.table().Int(1)),
-                fmt::format("squeeze would change the rank where {} is 1", sym::ToString(d)));
-    sizes.push_back(d);
+    if (!named) {
+      sizes.push_back(d);
+      continue;
+    }
+    const Expr is_one = sym::Eq(d, c.table().Int(1));
+    const bool drops = ir::Broadcasts(d);
+    c.Require(drops ? is_one : sym::Not(is_one),
+              fmt::format("squeeze would change the rank where {} is {}", sym::ToString(d),
+                          drops ? 0 : 1));
+    if (!drops) sizes.push_back(d);
   }
   return {c.Reshape(x, std::move(sizes))};
 }

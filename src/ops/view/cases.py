@@ -98,6 +98,11 @@ class Squeezed(nn.Module):
         return y, y.squeeze(1) + 1, x[None, :, None].squeeze(0), x.unsqueeze(-1).squeeze(-1)
 
 
+class FirstSqueezed(nn.Module):
+    def forward(self, x):
+        return x[:1].squeeze(0), x[-1:].squeeze() + x
+
+
 class Splits(nn.Module):
     def forward(self, x):
         a, b, c = x.split([2, 3, 4], dim=-1)
@@ -212,6 +217,8 @@ CASES = [
         Case("squeeze", Squeezed, {"x": f32("S", 3)}, {"S": (0, 12)}, over(S=[12, 1, 0])),
         decompose=RAW_AND_DECOMPOSED,
     ),
+    # Of an empty x torch keeps the dim: another rank, which is refused.
+    Case("squeeze_edges", FirstSqueezed, {"x": f32("S", 3)}, {"S": (0, 12)}, over(S=[12, 1])),
     *variants(
         Case("split", Splits, {"x": f32("S", 9)}, {"S": (0, 12)}, over(S=[12, 1, 0])),
         decompose=RAW_AND_DECOMPOSED,
