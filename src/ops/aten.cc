@@ -348,8 +348,8 @@ ValueId AtenCall::Pointwise(PwOp op, const std::vector<Operand>& operands, DType
                             DType result) {
   // torch multiplies and divides halves by a 0-d tensor as by a number: in f32, where it comes second.
   const bool half = compute == DType::kF16 || compute == DType::kBF16;
-  if (half && KeepsNumberWide(op, 1) && !operands[1].is_number() &&
-      operands[1].dtype != compute && ok() && Rank(operands[1].tensor) == 0)
+  if (half && KeepsNumberWide(op, 1) && !operands[1].is_number() && operands[1].dtype != compute &&
+      ok() && Rank(operands[1].tensor) == 0)
     return Cast(Pointwise(op, operands, DType::kF32, DType::kF32), result);
   if (!ok()) return ir::kNoValue;
   Dims dims;

@@ -28,7 +28,8 @@ def lower(programs, **options):
 
 
 def outside(edge, method="forward") -> list[str]:
-    """Nodes that ExecuTorch itself would run, by name of their op; taking one of several results is none."""
+    """Nodes that ExecuTorch itself would run, by name of their op. Taking one of several results is
+    none."""
     nodes = get_non_lowered_nodes(edge.exported_program(method).graph)
     return [str(n.target) for n in nodes if n.target is not operator.getitem]
 

@@ -31,7 +31,8 @@ def rows(model, *, rows=5, width=8):
 
 
 def foreign(x):
-    """A node that is ExecuTorch's and not ours, since it also gives a mask at random. This one keeps all of x."""
+    """A node that is ExecuTorch's and not ours, since it also gives a mask at random. This one
+    keeps all of x."""
     return torch.native_dropout(x * 2, 0.5, train=False)[0]
 
 

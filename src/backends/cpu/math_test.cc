@@ -122,8 +122,8 @@ std::vector<float> Apply(PwOp op, Isa isa, const std::vector<float>& x,
 
 // Every pair of the edges of f32, then of random bits, and of random numbers of usual sizes.
 void PairsOfOperands(std::vector<float>& x, std::vector<float>& y) {
-  const float edges[] = {0,    -0.0f,  1,     -1,   2,     -2,   0.5f,  -0.5f, 0.7f,
-                         3,    1e-40f, 1e38f, kInf, -kInf, kNaN, -1e38f, 4,    -3};
+  const float edges[] = {0, -0.0f,  1,     -1,   2,     -2,   0.5f,   -0.5f, 0.7f,
+                         3, 1e-40f, 1e38f, kInf, -kInf, kNaN, -1e38f, 4,     -3};
   for (float a : edges)
     for (float b : edges) x.push_back(a), y.push_back(b);
   std::mt19937 random(3);

@@ -109,7 +109,8 @@ Values LogSigmoid(AtenCall& c) {
 // What is near zero becomes zero.
 Values HardShrink(AtenCall& c) {
   Formula f(c);
-  const double near = RoundedTo(f.dtype, c.NumberOr("lambd", 0.5));  // which is compared with halves
+  const double near =
+      RoundedTo(f.dtype, c.NumberOr("lambd", 0.5));  // which is compared with halves
   ValueId small = f.Do(PwOp::kLe, f.Do(PwOp::kAbs, f.x), near);
   return f.Result(f.Where(small, 0.0, f.x));
 }

@@ -80,9 +80,7 @@ Values Erfc(AtenCall& c) {
 Values Logit(AtenCall& c) {
   ValueId x = c.Tensor("self");
   if (c.ok() && !IsFloat(c.TypeOf(x))) x = c.Cast(x, DType::kF32);
-  const auto with = [&](PwOp op, double number) {
-    return c.Binary(op, c.Of(x), c.Number(number));
-  };
+  const auto with = [&](PwOp op, double number) { return c.Binary(op, c.Of(x), c.Number(number)); };
   const double eps = c.NumberOr("eps", 0);
   if (c.Given("eps")) x = with(PwOp::kMax, eps), x = with(PwOp::kMin, 1 - eps);
   const ValueId rest = c.Binary(PwOp::kSub, c.Number(1.0), c.Of(x));

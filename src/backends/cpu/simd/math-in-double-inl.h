@@ -71,12 +71,12 @@ HWY_INLINE V Exp2OfNumber(D d, V z) {
 // Of a negative x too, which has a power if y is an integer. Lanes with zeros, infinities and NaN go to libm.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Pow(D d, V x, V y) {
-  const V a = hn::Abs(x), zero = hn::Zero(d), inf = hn::Set(d, kInf), half_y = hn::Mul(y, hn::Set(d, 0.5f));
+  const V a = hn::Abs(x), zero = hn::Zero(d), inf = hn::Set(d, kInf),
+          half_y = hn::Mul(y, hn::Set(d, 0.5f));
   const V size = InDouble(
       d,
-      [](auto d64, auto v, auto w) HWY_ATTR {
-        return Exp2OfNumber(d64, hn::Mul(w, Log2OfPositive(d64, v)));
-      },
+      [](auto d64, auto v, auto w)
+          HWY_ATTR { return Exp2OfNumber(d64, hn::Mul(w, Log2OfPositive(d64, v))); },
       a, y);
   const auto negative = hn::Lt(x, zero), whole = hn::Eq(hn::Floor(y), y);
   const auto even = hn::Eq(hn::Floor(half_y), half_y);  // as every float from 2^24 on
@@ -85,17 +85,15 @@ HWY_INLINE V Pow(D d, V x, V y) {
   const V r = hn::IfThenElse(negative, of_negative, size);
   const auto usual =
       hn::And(hn::And(hn::Gt(a, zero), hn::Lt(a, inf)), hn::Lt(hn::Abs(y), inf));  // false at NaN
-  return WithLibm(
-      d, usual, r, [](float v, float w) { return std::pow(v, w); }, x, y);
+  return WithLibm(d, usual, r, [](float v, float w) { return std::pow(v, w); }, x, y);
 }
 
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Log10(D d, V x) {
   const V y = InDouble(
       d,
-      [](auto d64, auto v) HWY_ATTR {
-        return hn::Mul(Log2OfPositive(d64, v), hn::Set(d64, 0.30102999566398120));
-      },
+      [](auto d64, auto v)
+          HWY_ATTR { return hn::Mul(Log2OfPositive(d64, v), hn::Set(d64, 0.30102999566398120)); },
       x);
   return LogEdges(d, x, y);
 }
@@ -112,8 +110,7 @@ HWY_INLINE V Sinh(D d, V x) {
       [](auto d64, auto v) HWY_ATTR {
         const auto e = ExpOfMagnitude(d64, v), half = hn::Set(d64, 0.5), s = hn::Mul(v, v);
         const auto far = hn::Mul(hn::Sub(e, hn::Div(hn::Set(d64, 1.0), e)), half);
-        const auto p =
-            Horner(d64, s, hn::Set(d64, 1.0 / 362880), 1.0 / 5040, 1.0 / 120, 1.0 / 6);
+        const auto p = Horner(d64, s, hn::Set(d64, 1.0 / 362880), 1.0 / 5040, 1.0 / 120, 1.0 / 6);
         const auto near = hn::MulAdd(hn::Mul(p, s), v, v);
         return hn::IfThenElse(hn::Gt(hn::Abs(v), half), hn::CopySign(far, v), near);
       },
@@ -148,27 +145,24 @@ HWY_INLINE V Tan(D d, V x) {
         r = hn::NegMulAdd(q, hn::Set(d64, 6.07710050630396597660e-11), r);
         r = hn::NegMulAdd(q, hn::Set(d64, 2.02226624879595063154e-21), r);
         const auto s = hn::Mul(r, r);
-        const auto sine =
-            hn::MulAdd(hn::Mul(Horner(d64, s, hn::Set(d64, 2.7249380485248397e-06),
-                                      -0.00019840081730369247, 0.0083333318632175645,
-                                      -0.16666666663816104),
-                               s),
-                       r, r);
-        const auto cosine = hn::MulAdd(
-            Horner(d64, s, hn::Set(d64, -2.7300659807468393e-07), 2.4800597643706188e-05,
-                   -0.001388888766577541, 0.041666666664300085, -0.5),
-            s, hn::Set(d64, 1.0));
+        const auto sine = hn::MulAdd(
+            hn::Mul(Horner(d64, s, hn::Set(d64, 2.7249380485248397e-06), -0.00019840081730369247,
+                           0.0083333318632175645, -0.16666666663816104),
+                    s),
+            r, r);
+        const auto cosine =
+            hn::MulAdd(Horner(d64, s, hn::Set(d64, -2.7300659807468393e-07), 2.4800597643706188e-05,
+                              -0.001388888766577541, 0.041666666664300085, -0.5),
+                       s, hn::Set(d64, 1.0));
         const auto one = hn::Set(du, 1);
-        const auto odd = hn::RebindMask(
-            d64, hn::Eq(hn::And(hn::BitCast(du, shifted), one), one));
+        const auto odd = hn::RebindMask(d64, hn::Eq(hn::And(hn::BitCast(du, shifted), one), one));
         return hn::Div(hn::IfThenElse(odd, hn::Neg(cosine), sine),
                        hn::IfThenElse(odd, sine, cosine));
       },
       x);
   const V a = hn::Abs(x);
   const auto usual = hn::And(hn::Le(a, hn::Set(d, 1e6f)), hn::Gt(a, hn::Zero(d)));  // false at NaN
-  return WithLibm(
-      d, usual, y, [](float v) { return std::tan(v); }, x);
+  return WithLibm(d, usual, y, [](float v) { return std::tan(v); }, x);
 }
 
 // Of |x| to 1/2 by a polynomial, beyond by that of sqrt((1 - |x|) / 2), whose angle is half of what is missing from pi/2.

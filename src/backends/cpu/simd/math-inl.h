@@ -331,8 +331,7 @@ HWY_INLINE V SinOrCos(D d, V x) {
   const V sign = hn::BitCast(d, hn::ShiftLeft<30>(hn::And(quadrant, hn::Set(di, 2))));
   const V y = hn::Xor(hn::IfThenElse(odd, cosine, sine), sign);
   const auto small = hn::Le(hn::Abs(x), hn::Set(d, kLimit));  // false at NaN
-  return WithLibm(
-      d, small, y, [](float v) { return kPhase == 0 ? std::sin(v) : std::cos(v); }, x);
+  return WithLibm(d, small, y, [](float v) { return kPhase == 0 ? std::sin(v) : std::cos(v); }, x);
 }
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Sin(D d, V x) {
