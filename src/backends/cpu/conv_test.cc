@@ -431,7 +431,8 @@ TEST(Conv, DepthwiseSquares) {
   for (const int64_t size : {3, 5, 7})
     for (const int64_t stride : {1, 2})
       for (const int64_t rows : {1, 3, 9, 14})
-        for (const int64_t width : {1, 2, 5, 6, 7, 8, 9, 15, 16, 17, 18, 31, 32, 33, 34, 48, 64}) {
+        for (const int64_t width :
+             {1, 2, 5, 6, 7, 8, 9, 15, 16, 17, 18, 31, 32, 33, 34, 48, 64, 70, 131}) {
           const int64_t half = size / 2, above = rows % 2 + half;
           const int64_t left = rows == 9 ? size - half - 2 : rows == 14 ? size + 2 : half;
           const ops::Window w = {.size = size, .stride = stride, .before = left, .after = size - 1};

@@ -22,6 +22,14 @@ namespace {
 
 constexpr int kMostVectors = 8;
 
+struct Taps {
+  const float* line;       // the first pixel's row
+  const float* weight;     // [taps], 16 apart
+  const int64_t* offsets;  // of each tap from `line`
+  int64_t count;
+  float bias;
+};
+
 // kWide vectors of pixels. One chain of multiply-adds a pixel, in the order of the taps; bias last.
 template <int kWide>
 HWY_INLINE void Pixels(const Taps& taps, int64_t at, float* to) {
@@ -41,19 +49,20 @@ HWY_INLINE void Pixels(const Taps& taps, int64_t at, float* to) {
     hn::StoreU(hn::Add(sum[v], hn::Set(d, taps.bias)), d, to + v * kPixelLanes);
 }
 
-// Null: the image has to be laid out.
+// From rows in place. Null: the image has to be laid out.
+using DenseFn = void (*)(const ConvCall& call, const DepthwiseTask& task, const float* plane,
+                         const float* weight, float bias, const float* limit, float* to);
 DenseFn FindDense([[maybe_unused]] const ConvCall& call) {
 #if HWY_TARGET != HWY_SCALAR
   const ops::Window &h = call.h, &w = call.w;
   if (h.size != w.size || h.stride != w.stride || h.dilation != 1 || w.dilation != 1 ||
       call.x_strides[3] != 1)
     return nullptr;
-  const bool aligned = w.before == w.size / 2 && call.out_width * w.stride == call.width;
   switch (w.stride * 10 + w.size) {
-    case 13: return aligned ? DensePlane<1> : DownPlane<3, 1>;
+    case 13: return DownPlane<3, 1>;
     case 15: return DownPlane<5, 1>;
     case 17: return DownPlane<7, 1>;
-    case 23: return aligned ? DensePlane<2> : DownPlane<3, 2>;
+    case 23: return DownPlane<3, 2>;
     case 25: return DownPlane<5, 2>;
     case 27: return DownPlane<7, 2>;
     default: break;
@@ -86,18 +95,17 @@ template <typename T>
 HWY_INLINE void DepthwiseTyped(const ConvCall& call, DenseFn dense, const DepthwiseTask& task,
                                [[maybe_unused]] const T* limit) {
   const int64_t width = call.out_width;
-  int64_t* const offsets = reinterpret_cast<int64_t*>(task.scratch);
-  float* const lines = task.scratch + 2 * call.taps();
   const T* const plane = PlaneOf<T>(call, task);
-  Taps taps;
-  taps.weight = WeightOf(call, task);
-  taps.offsets = offsets;
-  taps.count = call.taps();
-  taps.bias = BiasOf<T>(call, task);
+  const float* const weight = WeightOf(call, task);
+  const float bias = BiasOf<T>(call, task);
   T* to = OutputOf<T>(call, task);
   if constexpr (std::is_same_v<T, float>) {
-    if (dense != nullptr) return dense(call, task, plane, taps, lines, limit, to);
+    if (dense != nullptr) return dense(call, task, plane, weight, bias, limit, to);
   }
+  int64_t* const offsets = reinterpret_cast<int64_t*>(task.scratch);
+  float* const lines = task.scratch + 2 * call.taps();
+  Taps taps = {
+      .line = lines, .weight = weight, .offsets = offsets, .count = call.taps(), .bias = bias};
   const int64_t line = ImageLine(call.w, width);
   for (int64_t t = 0; t < call.taps(); ++t)
     offsets[t] = TapOffset(call, width, t / call.w.size, t % call.w.size);
@@ -173,9 +181,11 @@ void DepthwiseTasks(const ConvCall& call, int64_t blocks, int64_t begin, int64_t
     };
     // Half a vector is half the work where AVX-512 takes two turns.
     const hn::CappedTag<float, 8> half;
-    if (dense == DensePlane<1> && call.out_width < static_cast<int64_t>(hn::Lanes(half)))
-      return narrow(half);
-    if (dense == DensePlane<1> && call.out_width < kPixelLanes) return narrow(Lane());
+    const bool lanes_are_columns = call.w.before == 1 && call.out_width == call.width;
+    if (dense == DownPlane<3, 1> && lanes_are_columns && call.out_width < kPixelLanes) {
+      if (call.out_width < static_cast<int64_t>(hn::Lanes(half))) return narrow(half);
+      return narrow(Lane());
+    }
   }
 #endif
   ForTasks(call, blocks, begin, end, scratch, [&](const DepthwiseTask& task) HWY_ATTR {
