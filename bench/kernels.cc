@@ -1,9 +1,7 @@
 // Our kernels as shares of what the machine can do, measured in the same run: multiply-adds a second and
 // bytes read a second, by loops that do nothing else.
 //
-//   build/release/bench_kernels [--threads N] [--quick] [--cpu-time] [--only matmul|sweep|conv|attention]
-//
-// --cpu-time: one thread, timed by the processor time it got, for a machine that others use as well.
+//   build/release/bench_kernels --help
 #include <time.h>
 
 #include <algorithm>
@@ -28,6 +26,21 @@ namespace liveshape::cpu {
 extern const CpuKernel kConvKernel;
 
 namespace {
+
+constexpr char kUsage[] = R"(Our products, convolutions and attention as shares of the machine's multiply-add peak and read bandwidth,
+which are measured first.
+
+  bench_kernels [--threads N] [--quick] [--cpu-time] [--only PART]
+
+  --threads N   all cores unless told
+  --quick       0.2 seconds a row, not one
+  --cpu-time    one thread, timed by the processor time it got, for a machine that others use as well
+  --only PART   matmul, sweep (time by the number of rows), conv or attention
+
+examples:
+  bench_kernels --quick
+  bench_kernels --threads 1 --only matmul
+)";
 
 bool quick = false, cpu_time = false;
 
@@ -297,11 +310,26 @@ int main(int argc, char** argv) {
   using namespace liveshape;
   int threads = 0;
   std::string_view only;
+  const auto is_part = [](std::string_view part) {
+    return part == "matmul" || part == "sweep" || part == "conv" || part == "attention";
+  };
   for (int i = 1; i < argc; ++i) {
-    if (std::string_view(argv[i]) == "--quick") cpu::quick = true;
-    if (std::string_view(argv[i]) == "--cpu-time") cpu::cpu_time = true;
-    if (std::string_view(argv[i]) == "--only" && i + 1 < argc) only = argv[++i];
-    if (std::string_view(argv[i]) == "--threads" && i + 1 < argc) threads = std::atoi(argv[++i]);
+    const std::string_view flag = argv[i];
+    const char* const value = i + 1 < argc ? argv[i + 1] : "";
+    if (flag == "--quick") {
+      cpu::quick = true;
+    } else if (flag == "--cpu-time") {
+      cpu::cpu_time = true;
+    } else if (flag == "--only" && is_part(value)) {
+      only = argv[++i];
+    } else if (flag == "--threads" && std::atoi(value) > 0) {
+      threads = std::atoi(argv[++i]);
+    } else {
+      const bool asked = flag == "--help" || flag == "-h";
+      if (!asked) std::fprintf(stderr, "bench_kernels: %s %s is no option\n\n", argv[i], value);
+      std::fputs(cpu::kUsage, asked ? stdout : stderr);
+      return asked ? 0 : 2;
+    }
   }
   ThreadPool pool(cpu::cpu_time ? 1 : threads);
   const cpu::Machine machine = cpu::Measure(pool);
