@@ -80,15 +80,42 @@ HWY_INLINE V Expm1Reduced(D d, V r) {
 }
 
 // y * 2^n for n in [-252, 254], rounded once.
-template <class D, class V = hn::Vec<D>, class VI>
-HWY_INLINE V ScaleByPowerOfTwo(D d, V y, VI n) {
-  const VI half = hn::ShiftRight<1>(n);
-  return hn::Mul(hn::Mul(y, PowerOfTwo(d, half)), PowerOfTwo(d, hn::Sub(n, half)));
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V ScaleByPowerOfTwo(D d, V y, const Nearest<D>& n) {
+#if HWY_TARGET == HWY_AVX3
+  constexpr size_t kLanes = hn::MaxLanes(D());
+  if constexpr (kLanes == 16) return V{_mm512_scalef_ps(y.raw, n.value.raw)};
+  if constexpr (kLanes == 8) return V{_mm256_scalef_ps(y.raw, n.value.raw)};
+  if constexpr (kLanes <= 4) return V{_mm_scalef_ps(y.raw, n.value.raw)};
+#else
+  const auto whole = n.integer(), half = hn::ShiftRight<1>(whole);
+  return hn::Mul(hn::Mul(y, PowerOfTwo(d, half)), PowerOfTwo(d, hn::Sub(whole, half)));
+#endif
 }
 
+// max and min of v and what is known to be a number; NaN where v is. An instruction on x86, whose max and min give the
+// second where there is a NaN; Highway leaves that open.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V MaxNumber(D, V v, V number) {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  return hn::Max(number, v);
+#else
+  return hn::IfThenElse(hn::Gt(number, v), number, v);
+#endif
+}
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V MinNumber(D, V v, V number) {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  return hn::Min(number, v);
+#else
+  return hn::IfThenElse(hn::Lt(number, v), number, v);
+#endif
+}
+
+// Into [lo, hi]; NaN stays.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Clamped(D d, V x, float lo, float hi) {
-  return hn::Min(hn::Max(x, hn::Set(d, lo)), hn::Set(d, hi));
+  return MinNumber(d, MaxNumber(d, x, hn::Set(d, lo)), hn::Set(d, hi));
 }
 
 // 1 ulp; denormal results are exact to rounding, below -104 it is 0, above 88.7228 inf.
@@ -97,19 +124,17 @@ HWY_INLINE V Exp(D d, V x) {
   const V c = Clamped(d, x, -104.0f, 89.0f);
   const auto n = NearestProduct(d, c, kLog2e);
   const V y = hn::Add(Expm1Reduced(d, ReduceLn2(d, c, n.value)), hn::Set(d, 1.0f));
-  return hn::IfThenElse(hn::IsNaN(x), x, ScaleByPowerOfTwo(d, y, n.integer()));
+  return ScaleByPowerOfTwo(d, y, n);
 }
 
-// For softmax and attention: x <= 0 or NaN. Results below 2^-126 are 0.
+// For softmax: x <= 0 or NaN. Results below 2^-126 are 0.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V ExpNonPositive(D d, V x) {
-  const V c = hn::Max(x, hn::Set(d, -87.33f));
+  const V c = MaxNumber(d, x, hn::Set(d, -87.33f));
   const auto n = NearestProduct(d, c, kLog2e);
   const V scale = n.power_of_two(d);
   const V y = hn::MulAdd(Expm1Reduced(d, ReduceLn2(d, c, n.value)), scale, scale);
-  // Adding x - x turns NaN into NaN and changes nothing else (x - x of -inf is in the zeroed lanes).
-  const V kept = hn::Add(y, hn::Sub(x, x));
-  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.33f)), kept);
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.33f)), y);
 }
 
 template <class D, class V = hn::Vec<D>>
@@ -117,8 +142,7 @@ HWY_INLINE V Exp2(D d, V x) {
   const V c = Clamped(d, x, -151.0f, 129.0f);
   const auto n = NearestProduct(d, c, 1.0f);
   const V r = hn::Mul(hn::Sub(c, n.value), hn::Set(d, 0.693147180559945f));
-  const V y = hn::Add(Expm1Reduced(d, r), hn::Set(d, 1.0f));
-  return hn::IfThenElse(hn::IsNaN(x), x, ScaleByPowerOfTwo(d, y, n.integer()));
+  return ScaleByPowerOfTwo(d, hn::Add(Expm1Reduced(d, r), hn::Set(d, 1.0f)), n);
 }
 
 // 2^n (e^r - 1) + (2^n - 1), at half scale so that n = 128 does not overflow early. 2 ulp.
@@ -131,9 +155,8 @@ HWY_INLINE V Expm1(D d, V x) {
   const V p = Expm1Reduced(d, ReduceLn2(d, c, n.value));
   const V half = hn::MulAdd(p, half_scale, hn::Sub(half_scale, hn::Set(d, 0.5f)));
   const V y = hn::Add(half, half);
-  // NaN, and -0 and tiny x, where e^x - 1 = x.
-  const auto keep = hn::Or(hn::IsNaN(x), hn::Lt(hn::Abs(x), hn::Set(d, 1e-12f)));
-  return hn::IfThenElse(keep, x, y);
+  // -0 and tiny x, where e^x - 1 = x.
+  return hn::IfThenElse(hn::Lt(hn::Abs(x), hn::Set(d, 1e-12f)), x, y);
 }
 
 // x = 2^e (1 + f), 1 + f in [sqrt(1/2), sqrt(2)): log(1 + f) = f + tail. Cephes logf's polynomial.
@@ -196,19 +219,24 @@ HWY_INLINE V Log1p(D d, V x) {
   return hn::IfThenElse(hn::Lt(hn::Abs(x), hn::Set(d, 1e-12f)), x, y);
 }
 
-// 2.3 ulp. From 9.02 on it is 1 in f32.
+// m / (m + 2) of m = e^2|x| - 1. 2.3 ulp. From 9.02 on it is 1 in f32.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Tanh(D d, V x) {
-  const V a = hn::Min(hn::Abs(x), hn::Set(d, 10.0f));
-  const V m = Expm1(d, hn::Add(a, a));
-  const V y = hn::CopySign(hn::Div(m, hn::Add(m, hn::Set(d, 2.0f))), x);
-  return hn::IfThenElse(hn::IsNaN(x), x, y);
+  const V a = MinNumber(d, hn::Abs(x), hn::Set(d, 10.0f)), c = hn::Add(a, a);
+  const auto n = NearestProduct(d, c, kLog2e);
+  const V scale = n.power_of_two(d);
+  const V p = Expm1Reduced(d, ReduceLn2(d, c, n.value));
+  const V m = hn::MulAdd(p, scale, hn::Sub(scale, hn::Set(d, 1.0f)));
+  return hn::CopySign(hn::Div(m, hn::Add(m, hn::Set(d, 2.0f))), x);
 }
 
 // 1 + e^-x. Beyond -88 something as large that grows with x: what is divided by it is a denormal or 0 there. Half of the
 // instructions that scale Exp are for results that 1 hides.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V OnePlusExpNeg(D d, V x) {
+#if HWY_TARGET == HWY_AVX3
+  return hn::Add(Exp(d, hn::Neg(x)), hn::Set(d, 1.0f));  // whose scaling is one instruction
+#else
   const V t = hn::Neg(x), most = hn::Set(d, 88.0f);
   const V c = Clamped(d, t, -87.0f, 88.0f);
   const auto n = NearestProduct(d, c, kLog2e);
@@ -217,6 +245,7 @@ HWY_INLINE V OnePlusExpNeg(D d, V x) {
   // An infinity and NaN too.
   const V large = hn::Mul(t, hn::Set(d, 2e36f));
   return hn::Add(hn::IfThenElse(hn::Le(t, most), y, large), hn::Set(d, 1.0f));
+#endif
 }
 
 // 2 ulp to x = -88; below, 0 or a denormal.
@@ -271,12 +300,13 @@ HWY_INLINE V Gelu(D d, V x) {
   return hn::Mul(hn::Mul(x, hn::Set(d, 0.5f)), cdf);
 }
 
+// x (1 + tanh(inner)) / 2, as x / (1 + e^(-2 inner)).
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V GeluTanh(D d, V x) {
   const V cube = hn::Mul(hn::Mul(x, x), x);
-  const V inner =
-      hn::Mul(hn::Set(d, 0.79788456080286536f), hn::MulAdd(hn::Set(d, 0.044715f), cube, x));
-  return hn::Mul(hn::Mul(hn::Set(d, 0.5f), x), hn::Add(hn::Set(d, 1.0f), Tanh(d, inner)));
+  const V twice =
+      hn::Mul(hn::Set(d, 1.5957691216057308f), hn::MulAdd(hn::Set(d, 0.044715f), cube, x));
+  return hn::Div(x, OnePlusExpNeg(d, twice));
 }
 
 // y, but where not `usual` what libm's f gives for that lane.
@@ -363,24 +393,6 @@ HWY_INLINE V Atan(D d, V x) {
   return hn::CopySign(hn::Add(base, hn::Add(r, hn::Add(tail, rest))), x);
 }
 
-// max and min of v and what is known to be a number; NaN where v is. An instruction on x86, whose max and min give the
-// second where there is a NaN; Highway leaves that open.
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V MaxNumber(D, V v, V number) {
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-  return hn::Max(number, v);
-#else
-  return hn::IfThenElse(hn::Gt(number, v), number, v);
-#endif
-}
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V MinNumber(D, V v, V number) {
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-  return hn::Min(number, v);
-#else
-  return hn::IfThenElse(hn::Lt(number, v), number, v);
-#endif
-}
 // As torch.maximum and minimum: NaN if either is, as all bits set if b is, which is cheaper than a choice.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V MaxNaN(D d, V a, V b) {
