@@ -27,8 +27,9 @@ extern const CpuKernel kConvKernel;
 
 namespace {
 
-constexpr char kUsage[] = R"(Our products, convolutions and attention as shares of the machine's multiply-add peak and read bandwidth,
-which are measured first.
+constexpr char kUsage[] =
+    R"(Our products, convolutions and attention as shares of the machine's multiply-add peak and
+read bandwidth, which are measured first.
 
   bench_kernels [--threads N] [--quick] [--cpu-time] [--only PART]
 
