@@ -252,12 +252,14 @@ void Block(const GemmCall& call, const GemmTask& task) {
         args.bias = bias;
       }
       // While the first tile works, the next panel's block comes.
-      args.next = args.b == packed_b ? args.b : static_cast<const float*>(args.b) + call.k * 16;
+      args.next =
+          args.b == packed_b ? args.b : static_cast<const float*>(args.b) + panels * call.k * 16;
+      args.next_panel = args.b == packed_b ? 0 : call.k * 16;
       const auto& packed = several ? kPackedMicro<kBlockPanels> : kPackedMicro<1>;
       const auto& lying = several ? kRowsBlockMicro<float, false> : kRowsMicro<float, false, false>;
       const auto& micro = in_place ? lying : packed;
       for (int64_t t = 0; t < tiles.count; ++t) {
-        if (t == 1) args.next = args.b;
+        if (t == 1) args.next = args.b, args.next_panel = 0;
         args.packed = packed_a + tiles.Begin(t) * k;
         args.rows = a + tiles.Begin(t);
         args.c = c + tiles.Begin(t) * args.ldc;
