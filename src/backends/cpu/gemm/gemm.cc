@@ -207,6 +207,14 @@ void PackTiles(const GemmCall& call, const GemmTask& task, const RowTiles& tiles
   });
 }
 
+// By the height of a tile, whose rows are read where they lie or from their packed form.
+const std::array<MicroKernel, kMaxRows>& BlockMicro(bool in_place, bool several, bool fetch) {
+  if (!several) return in_place ? kRowsMicro<float, false, false> : kPackedMicro<1, true>;
+  if (fetch)
+    return in_place ? kRowsBlockMicro<float, false, true> : kPackedMicro<kBlockPanels, true>;
+  return in_place ? kRowsBlockMicro<float, false> : kPackedMicro<kBlockPanels, false>;
+}
+
 // A block of rows times a range of panels. Full f32 panels are summed in C itself, others in a tile.
 void Block(const GemmCall& call, const GemmTask& task) {
   const int64_t rows = task.row_end - task.row_begin;
@@ -251,19 +259,16 @@ void Block(const GemmCall& call, const GemmTask& task) {
         LoadBias(call, panel * 16, panels * 16, bias);
         args.bias = bias;
       }
-      // While the first tile works, the next panel's block comes.
-      args.next =
-          args.b == packed_b ? args.b : static_cast<const float*>(args.b) + panels * call.k * 16;
-      args.next_panel = args.b == packed_b ? 0 : call.k * 16;
-      const auto& packed = several ? kPackedMicro<kBlockPanels> : kPackedMicro<1>;
-      const auto& lying = several ? kRowsBlockMicro<float, false> : kRowsMicro<float, false, false>;
-      const auto& micro = in_place ? lying : packed;
+      // While the first tile works, the next panels' block comes.
+      const bool streams = args.b != packed_b;
+      args.next = static_cast<const float*>(args.b) + (streams ? panels * call.k * 16 : 0);
+      args.next_panel = args.b_panel;
       for (int64_t t = 0; t < tiles.count; ++t) {
-        if (t == 1) args.next = args.b, args.next_panel = 0;
+        if (t == 1) args.next = args.b;
         args.packed = packed_a + tiles.Begin(t) * k;
         args.rows = a + tiles.Begin(t);
         args.c = c + tiles.Begin(t) * args.ldc;
-        micro[tiles.Height(t) - 1](args);
+        BlockMicro(in_place, several, streams && t == 0)[tiles.Height(t) - 1](args);
       }
       if (!direct && k0 + kBlockK >= call.k) {
         StoreTile(call, task.c, task.row_begin, rows, panel * 16,

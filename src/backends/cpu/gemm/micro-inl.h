@@ -63,7 +63,7 @@ struct MicroArgs {
 };
 using MicroKernel = void (*)(const MicroArgs& args);
 
-template <int kRows, int kPanels, bool kPacked, typename TB, bool kStridedB>
+template <int kRows, int kPanels, bool kPacked, typename TB, bool kStridedB, bool kFetch>
 void Micro(const MicroArgs& args) {
   constexpr int kWide = kPanels * kVectors;
   constexpr bool kFits = kRows * kWide + kWide + 1 <= 16;  // sums, B and one of A
@@ -118,7 +118,7 @@ void Micro(const MicroArgs& args) {
       }
       // One stream or two need help to reach memory's bandwidth, four do not: M = 8 of 8192 x 8192 went
       // from 34 to 20 ms, M = 17 by two panels from 10.4 to 8.0, while M = 1 (4 panels) lost 40 % in L3.
-      if (!kStridedB && kPanels <= kBlockPanels) {
+      if (!kStridedB && kFetch) {
         __builtin_prefetch(next, 0, 2);
         if (kPanels == 2) __builtin_prefetch(next + args.next_panel, 0, 2);
         next += next_row;
@@ -152,22 +152,30 @@ void Micro(const MicroArgs& args) {
 }
 
 // [rows - 1]: the kernel for that many rows on kPanels panels; 0: on WidePanels(rows); -1: on half of those.
-template <bool kPacked, typename TB, bool kStridedB, int kPanels, int... kIndex>
+template <typename TB, int kPanels>
+constexpr int PanelsAtOnce(int rows) {
+  return kPanels > 0 ? kPanels : HWY_MAX(1, WidePanels<TB>(rows) / (kPanels == 0 ? 1 : 2));
+}
+template <bool kPacked, typename TB, bool kStridedB, int kPanels, bool kFetch, int... kIndex>
 constexpr std::array<MicroKernel, kMaxRows> MicroTable(std::integer_sequence<int, kIndex...>) {
-  return {&Micro<kIndex + 1,
-                 (kPanels > 0 ? kPanels
-                              : HWY_MAX(1, WidePanels<TB>(kIndex + 1) / (kPanels == 0 ? 1 : 2))),
-                 kPacked, TB, kStridedB>...};
+  return {&Micro < kIndex + 1,
+          PanelsAtOnce<TB, kPanels>(kIndex + 1),
+          kPacked,
+          TB,
+          kStridedB,
+          kFetch || PanelsAtOnce<TB, kPanels>(kIndex + 1) == 1 > ...};
 }
 using RowCounts = std::make_integer_sequence<int, kMaxRows>;
-template <int kPanels>
-constexpr auto kPackedMicro = MicroTable<true, float, false, kPanels>(RowCounts());
+// kFetch: the two panels that come next too. What is in L1 already is not asked for again: that takes 4 % of a product.
+template <int kPanels, bool kFetch>
+constexpr auto kPackedMicro = MicroTable<true, float, false, kPanels, kFetch>(RowCounts());
 template <typename TB, bool kStridedB, bool kWide>
-constexpr auto kRowsMicro = MicroTable<false, TB, kStridedB, kWide ? 0 : 1>(RowCounts());
+constexpr auto kRowsMicro = MicroTable<false, TB, kStridedB, kWide ? 0 : 1, false>(RowCounts());
 template <typename TB, bool kStridedB>
-constexpr auto kRowsHalfMicro = MicroTable<false, TB, kStridedB, -1>(RowCounts());
-template <typename TB, bool kStridedB>
-constexpr auto kRowsBlockMicro = MicroTable<false, TB, kStridedB, kBlockPanels>(RowCounts());
+constexpr auto kRowsHalfMicro = MicroTable<false, TB, kStridedB, -1, false>(RowCounts());
+template <typename TB, bool kStridedB, bool kFetch = false>
+constexpr auto kRowsBlockMicro =
+    MicroTable<false, TB, kStridedB, kBlockPanels, kFetch>(RowCounts());
 
 // What a product of panels fetches on the way, a line for each k of a panel: `rows` lines that are `row` floats apart,
 // then the lines behind those.
