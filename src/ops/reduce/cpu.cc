@@ -238,11 +238,17 @@ void Reduce(const Task& task, ThreadPool& pool) {
     }
   });
   if (plan.slices == 1) return;
-  for (int64_t slice = 1; slice < plan.slices; ++slice) {
-    for (int64_t i = 0; i < plan.kept.count; ++i)
-      partial[i] = Op::Merge(partial[i], partial[slice * plan.kept.count + i]);
-  }
-  task.Finish(0, plan.kept.count, partial);
+  pool.ParallelFor(plan.blocks, RowGrain(plan.slices * plan.block), [&](int64_t b, int64_t e, int) {
+    for (; b < e; ++b) {
+      const ReduceBlock block = plan.BlockAt(b);
+      Acc* const acc = partial + block.first;
+      for (int64_t slice = 1; slice < plan.slices; ++slice) {
+        const Acc* const more = acc + slice * plan.kept.count;
+        for (int64_t i = 0; i < block.n; ++i) acc[i] = Op::Merge(acc[i], more[i]);
+      }
+      task.Finish(block.first, block.n, acc);
+    }
+  });
 }
 
 template <class E>

@@ -14,7 +14,7 @@ enum class ReduceKind : uint8_t { kSum, kMean, kProd, kMax, kMin, kAny, kAll };
 // fetches ahead (4096 x 4096 f32: 64 columns ran at 4 GB/s, 256 on an Intel Xeon at 22, 1024 at 27).
 inline constexpr int64_t kReduceBlock = 1024;
 // Slices are cut until there are so many tasks, or so few elements in each.
-inline constexpr int64_t kReduceTasks = 64, kReduceTaskElements = 32768;
+inline constexpr int64_t kReduceTasks = 32, kReduceTaskElements = 32768;
 
 // Outputs [first, first + n).
 struct ReduceBlock { int64_t first, n; };
