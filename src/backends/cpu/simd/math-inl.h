@@ -164,6 +164,18 @@ template <class D, class V = hn::Vec<D>>
 struct LogParts {
   V e, f, tail;
   HWY_INLINE LogParts(D d, V x) {
+#if HWY_TARGET == HWY_AVX3
+    if constexpr (hn::MaxLanes(D()) == 16) {  // where denormals are as others
+      const auto mantissa = _mm512_getmant_ps(x.raw, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_src);
+      const auto exponent = _mm512_getexp_ps(x.raw);
+      const auto large = _mm512_cmp_ps_mask(mantissa, _mm512_set1_ps(1.41421356f), _CMP_GE_OQ);
+      e = V{_mm512_mask_add_ps(exponent, large, exponent, _mm512_set1_ps(1.0f))};
+      f = V{_mm512_sub_ps(_mm512_mask_mul_ps(mantissa, large, mantissa, _mm512_set1_ps(0.5f)),
+                          _mm512_set1_ps(1.0f))};
+      tail = Tail(d, f);
+      return;
+    }
+#endif
     const hn::RebindToSigned<D> di;
     const auto tiny = hn::Lt(x, hn::Set(d, 1.17549435e-38f));
     const V scaled = hn::IfThenElse(tiny, hn::Mul(x, hn::Set(d, 8388608.0f)), x);
@@ -171,17 +183,27 @@ struct LogParts {
     const auto exponent = hn::ShiftRight<23>(hn::Sub(bits, hn::Set(di, 0x3f3504f3)));
     e = hn::Sub(hn::ConvertTo(d, exponent), hn::IfThenElseZero(tiny, hn::Set(d, 23.0f)));
     f = hn::Sub(hn::BitCast(d, hn::Sub(bits, hn::ShiftLeft<23>(exponent))), hn::Set(d, 1.0f));
+    tail = Tail(d, f);
+  }
+  static HWY_INLINE V Tail(D d, V f) {
     const V p = Horner(d, f, hn::Set(d, 7.0376836292e-2f), -1.1514610310e-1f, 1.1676998740e-1f,
                        -1.2420140846e-1f, 1.4249322787e-1f, -1.6668057665e-1f, 2.0000714765e-1f,
                        -2.4999993993e-1f, 3.3333331174e-1f);
     const V f2 = hn::Mul(f, f);
-    tail = hn::MulAdd(hn::Mul(f2, f), p, hn::Mul(f2, hn::Set(d, -0.5f)));
+    return hn::MulAdd(hn::Mul(f2, f), p, hn::Mul(f2, hn::Set(d, -0.5f)));
   }
 };
 
 // log at 0 (-inf), below 0 and at NaN (NaN), at inf (inf).
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V LogEdges(D d, V x, V y) {
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (hn::MaxLanes(D()) == 16) {
+    // For x a quiet NaN, a signalling one, 0, 1, -inf, inf, negative, positive, four bits each: 1 is x, 2 a NaN as x, 3 a NaN,
+    // 4 -inf, 0 y.
+    return V{_mm512_fixupimm_ps(y.raw, x.raw, _mm512_set1_epi32(0x03530422), 0)};
+  }
+#endif
   const V zero = hn::Zero(d);
   y = hn::IfThenElse(hn::Eq(x, hn::Set(d, kInf)), x, y);
   y = hn::IfThenElse(hn::Eq(x, zero), hn::Set(d, -kInf), y);
