@@ -28,7 +28,8 @@ Types Infer(const InferContext& c) {
   };
   LS_RETURN_IF_ERROR(c.RequireEqual(k.dims, {q.dims[0], k.dims[1], k.dims[2], q.dims[3]}, misfit));
   LS_RETURN_IF_ERROR(c.RequireEqual(v.dims, {q.dims[0], k.dims[1], k.dims[2], v.dims[3]}, misfit));
-  if (c.table.Divides(k.dims[1], q.dims[1]) != sym::Tri::kYes)
+  // No heads at all are as many as no groups, though 0 divides nothing.
+  if (k.dims[1] != q.dims[1] && c.table.Divides(k.dims[1], q.dims[1]) != sym::Tri::kYes)
     return InvalidArgument("{} query heads are not a multiple of {} key heads",
                            sym::ToString(q.dims[1]), sym::ToString(k.dims[1]));
   if (c.has(3)) {
