@@ -70,6 +70,21 @@ class InDoubles(nn.Module):
         return torch.softmax(q @ k.mT * 0.25, -1) @ v
 
 
+class Across(nn.Module):
+    """Leading dims broadcast: K and V of another rank, one batch, one head; Q of one head."""
+
+    def forward(self, q, k):
+        mask = torch.ones(q.shape[-2], k.shape[-2]).tril() > 0
+        return (
+            sdpa(q, k, k),
+            sdpa(q, k, k, attn_mask=mask),
+            sdpa(q, k[:1], k[None]),
+            sdpa(q[:, :1], k, k),
+            sdpa(q[0, 0], k, k, attn_mask=mask),
+            sdpa(q[0], k[:1], k[:1]),
+        )
+
+
 class FirstRow(nn.Module):
     """A mask of the first image for all, and a limit that the first query alone decides."""
 
@@ -173,6 +188,15 @@ CASES = [
         {"Q": (1, 32), "K": (1, 48)},
         over(Q=[32, 1], K=[48, 5, 1]),
         covers="W5",
+    ),
+    *both(
+        Case(
+            "sdpa_across",
+            Across,
+            {"q": f32("B", 4, "S", 16), "k": f32(4, "T", 16)},
+            {"B": (1, 4), "S": (1, 9), "T": (1, 9)},
+            [{"B": 4, "S": 9, "T": 7}, {"B": 4, "S": 2, "T": 9}, {"B": 1, "S": 1, "T": 1}],
+        )
     ),
     Case(
         "sdpa_live_heads",
