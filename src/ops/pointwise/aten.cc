@@ -82,6 +82,15 @@ Values LogicalNot(AtenCall& c) {
   return {c.Pointwise(PwOp::kNot, {c.Of(c.Tensor("self"))}, DType::kBool, DType::kBool)};
 }
 
+template <int sign>
+Values IsInfinityOf(AtenCall& c) {  // isposinf, isneginf
+  ValueId x = c.Tensor("self");
+  if (!IsFloat(c.TypeOf(x))) return {c.Full(c.DimsOf(x), DType::kBool, 0)};
+  return {c.Binary(PwOp::kEq, c.Of(x), c.Number(sign * std::numeric_limits<double>::infinity()))};
+}
+
+Values Positive(AtenCall& c) { return {c.Tensor("self")}; }
+
 Values IsFinite(AtenCall& c) {  // false for NaN too
   ValueId x = c.Tensor("self");
   if (!IsFloat(c.TypeOf(x))) return {c.Full(c.DimsOf(x), DType::kBool, 1)};
@@ -96,8 +105,9 @@ Values AddProduct(AtenCall& c) {
   Operand value = c.Given("value") ? c.Arg("value") : c.Number(c.table().Int(1));
   c.Ignore({"value"});
   const bool one = value.integer ? value.integer.is_int(1) : value.number == 1;
-  if (!one) a = c.Of(c.Binary(PwOp::kMul, a, value));
-  return {c.Binary(PwOp::kAdd, x, c.Of(c.Binary(op, a, b)))};
+  const DType t = c.Promote({x, a, b});  // of all three: bytes beside floats do not wrap
+  if (!one) a = c.Of(c.Pointwise(PwOp::kMul, {a, value}, t, t));
+  return {c.Binary(PwOp::kAdd, x, c.Of(c.Pointwise(op, {a, b}, t, t)))};
 }
 
 template <PwOp op>
@@ -517,6 +527,9 @@ const AtenForm kForms[] = {
     {"aten.isnan.default", Test<PwOp::kIsNan>},
     {"aten.isinf.default", Test<PwOp::kIsInf>},
     {"aten.isfinite.default", IsFinite},
+    {"aten.isposinf.default", IsInfinityOf<1>},
+    {"aten.isneginf.default", IsInfinityOf<-1>},
+    {"aten.positive.default", Positive, /*aliases=*/true},
     {"aten.where.self", Where},
     {"aten.where.ScalarSelf", Where},
     {"aten.where.ScalarOther", Where},

@@ -150,6 +150,9 @@ def rounding():
         torch.isnan,
         torch.isinf,
         torch.isfinite,
+        torch.isposinf,
+        torch.isneginf,
+        torch.positive,
         torch.logical_not,
         torch.relu,
         lambda x: torch.maximum(x, -x),
@@ -357,6 +360,10 @@ class PromoteMore(nn.Module):
             torch.cat((a, b), 1),
             torch.maximum(n, zero),
             a.clamp(max=2.5),
+            torch.addcmul(x, b * 40, b, value=2),
+            torch.addcmul(x, b * 40, b * 40),
+            torch.addcdiv(x, b * 40, x.abs() + 1, value=3),
+            torch.addcmul(n, a, b, value=30),
         )
 
 
@@ -441,6 +448,7 @@ class Numbers(nn.Module):
             torch.rsub(n, b, alpha=2),
             torch.rsub(n, 5, alpha=3),
             n.clone().copy_(3),
+            torch.isneginf(n),
             flag.clone().copy_(0.25),
         )
 
