@@ -184,8 +184,7 @@ class Graph {
   void ForEachExpr(const Node& node, const std::function<void(Expr)>& visit) const;
 
   std::string name;
-  std::deque<Value>
-      values;  // so that a reference to a value's dims outlives the nodes added after it
+  std::deque<Value> values;  // references to dims outlive the nodes that are added after them
   std::vector<Node> nodes;
   std::vector<Input> inputs;
   std::vector<Output> outputs;

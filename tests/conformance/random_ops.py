@@ -578,6 +578,10 @@ def from_data(d):
         f"torch.nonzero({a})",
         f"torch.masked_select({a}, {d.mask(a)})",
         f"{a}[{a} > 0]",
+        f"torch.where({a} > 0)[0]",
+        f"{a}[torch.where({a} > 0)]",
+        f"torch.arange(({d.int()}.reshape(-1)[:1].sum() % 6).item())",
+        f"{d.ranked()}[({d.int()}.reshape(-1)[:1].sum() % 2).item() :]",
         f"{a} * ({d.tensor()} > 0).sum().item()",
         f"torch.repeat_interleave(({d.int()}.reshape(-1).long() % 3))",
     )

@@ -113,7 +113,7 @@ class Splits(nn.Module):
 
 
 class Empties(nn.Module):
-    """What is always of size 0: not squeezed, split into one piece, chunked into as many as asked."""
+    """What is always of size 0: not squeezed, split into one piece, chunked into what is asked."""
 
     def forward(self, x):
         none = x[:, 9:]
