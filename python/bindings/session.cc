@@ -19,19 +19,28 @@ struct StateInfo {
   std::vector<int64_t> dims;
 };
 
+Poison ReadPoison(const std::string& name) {
+  if (name.empty()) return Poison::kNone;
+  if (name == "nan") return Poison::kNaN;
+  if (name == "large") return Poison::kLarge;
+  Raise(PyExc_ValueError, fmt::format("poison `{}`: nan, large, or empty for none", name));
+}
+
 // A Session that Python may misuse: a call while another thread is inside raises, and memory that the last run did
 // not fill is not handed out.
 class PySession {
  public:
   PySession(const LoadedArtifact& loaded, const std::string& backend, int threads, bool strict,
-            bool profile, const std::string& machine)
+            bool profile, const std::string& machine, const std::string& poison)
       : artifact_(loaded.artifact) {
     if (threads < 0 || threads > 1024)
       Raise(PyExc_ValueError, fmt::format("{} threads: 0 (one per core) to 1024", threads));
+    const SessionOptions options = {
+        .strict = strict, .poison = ReadPoison(poison), .profile = profile};
     auto made = Unwrap(cli::MakeBackend(backend, threads, false, machine));
     Result<std::unique_ptr<Session>> session = [&] {
       const nb::gil_scoped_release no_gil;
-      return Session::Create(artifact_, std::move(made), {.strict = strict, .profile = profile});
+      return Session::Create(artifact_, std::move(made), options);
     }();
     session_ =
         Unwrap(std::move(session), machine.empty() ? PyExc_KeyError : PyExc_FileNotFoundError);
@@ -360,10 +369,11 @@ void BindSession(nb::module_& m) {
                            e.calls);
       });
   nb::class_<PySession>(m, "Session")
-      .def(nb::init<const LoadedArtifact&, const std::string&, int, bool, bool,
+      .def(nb::init<const LoadedArtifact&, const std::string&, int, bool, bool, const std::string&,
                     const std::string&>(),
            nb::arg("artifact"), nb::arg("backend") = "cpu", nb::arg("threads") = 0,
-           nb::arg("strict") = false, nb::arg("profile") = false, nb::arg("machine") = "")
+           nb::arg("strict") = false, nb::arg("profile") = false, nb::arg("machine") = "",
+           nb::arg("poison") = "")
       .def("bind", &PySession::Bind, nb::arg("inputs"))
       .def("bind_symbols", &PySession::BindNames, nb::arg("values"))
       .def("bind_symbols", &PySession::BindSymbols, nb::arg("values"))

@@ -166,9 +166,11 @@ class Session:
         strict: bool = False,
         profile: bool = False,
         machine: str = "",
+        poison: str = "",
     ) -> None:
         """threads=0: one per core. strict: a rebuild or moved address aborts the process.
-        machine: a file that describes an NPU, which makes stats tell cycles."""
+        machine: a file that describes an NPU, which makes stats tell cycles. poison: "nan" or
+        "large" fills every dead byte before a run, so that a stale read shows (for tests)."""
 
     def bind(self, inputs: Sequence[Array | SupportsIndex]) -> None:
         """Makes the inputs' shape current, all or nothing; data is read of integers only."""

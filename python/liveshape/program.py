@@ -19,15 +19,25 @@ from liveshape.symbols import NAMES_FILE, ShapeError, SymbolTable
 class Program:
     """A freshly loaded archive with its own states.
 
-    program = Program("model.pt2")
+    program = Program("model.pt2")                     # or an ExportedProgram
     outputs = program.run({"x": torch.randn(4, 64)})   # [(name, tensor)], states move on
+
+    `interpreter` may change what a node gives: an fx.Interpreter of its own.
     """
 
-    def __init__(self, path: str | os.PathLike[str]):
+    def __init__(
+        self,
+        source: str | os.PathLike[str] | torch.export.ExportedProgram,
+        interpreter: type[torch.fx.Interpreter] = torch.fx.Interpreter,
+    ):
         extra = {NAMES_FILE: ""}
-        self.ep = torch.export.load(str(path), extra_files=extra)
+        if isinstance(source, torch.export.ExportedProgram):
+            self.ep = source
+        else:
+            self.ep = torch.export.load(str(source), extra_files=extra)
         # torch leaves the empty string where the archive has no such member.
         self.table = SymbolTable(self.ep, SymbolTable.names_in(extra[NAMES_FILE]))
+        self._interpreter = interpreter
         self._specs = self.ep.graph_signature.input_specs
         placeholders = [node for node in self.ep.graph.nodes if node.op == "placeholder"]
         self._names = [node.name for node in placeholders]
@@ -44,9 +54,7 @@ class Program:
             for spec, name, bound in zip(self._specs, self._names, self._bound, strict=True)
         ]
         with torch.no_grad():
-            results = torch.fx.Interpreter(self.ep.graph_module).run(
-                *flat, enable_io_processing=False
-            )
+            results = self._interpreter(self.ep.graph_module).run(*flat, enable_io_processing=False)
             return self._finish(results)
 
     def reset(self) -> None:

@@ -11,6 +11,7 @@
 // done in place. Integer scalars (SymInt) are not values: they are expressions.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -183,7 +184,7 @@ class Graph {
   void ForEachExpr(const Node& node, const std::function<void(Expr)>& visit) const;
 
   std::string name;
-  std::vector<Value> values;
+  std::deque<Value> values;  // references to dims outlive the nodes that are added after them
   std::vector<Node> nodes;
   std::vector<Input> inputs;
   std::vector<Output> outputs;

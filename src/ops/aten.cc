@@ -44,6 +44,26 @@ std::optional<DType> Combine(std::optional<DType> higher, std::optional<DType> l
 
 void Accumulate(std::optional<DType>& into, DType t) { into = into ? PromoteTypes(*into, t) : t; }
 
+// The bits of a kConst: a number as torch writes it into `dtype`. Integers wrap (-1 is 255 of u8), and of bool
+// anything but 0 is true.
+int64_t ConstantBits(DType dtype, int64_t value) {
+  switch (dtype) {
+    case DType::kI64: return value;
+    case DType::kI32: return static_cast<int32_t>(value);
+    case DType::kI16: return static_cast<int16_t>(value);
+    case DType::kI8: return static_cast<int8_t>(value);
+    case DType::kU8: return static_cast<uint8_t>(value);
+    case DType::kBool: return value != 0;
+    default: return std::bit_cast<int64_t>(static_cast<double>(value));
+  }
+}
+
+int64_t ConstantBits(DType dtype, double value) {
+  if (IsFloat(dtype)) return std::bit_cast<int64_t>(value);
+  if (dtype == DType::kBool) return value != 0;
+  return ConstantBits(dtype, static_cast<int64_t>(value));
+}
+
 }  // namespace
 
 AtenCall::AtenCall(ir::Graph& graph, std::string target, std::string name, std::string source,
@@ -256,9 +276,8 @@ ValueId AtenCall::Cast(ValueId x, DType dtype) {
 }
 
 ValueId AtenCall::Full(const Dims& dims, DType dtype, double value) {
-  if (!IsFloat(dtype)) return FullInt(dims, dtype, table().Int(static_cast<int64_t>(value)));
   ir::PointwiseProgram p;
-  p.code.push_back({.op = PwOp::kConst, .dtype = dtype, .imm = std::bit_cast<int64_t>(value)});
+  p.code.push_back({.op = PwOp::kConst, .dtype = dtype, .imm = ConstantBits(dtype, value)});
   return Emit(kPointwise, {}, {{"program", std::move(p)}, {"dims", dims}});
 }
 
@@ -269,6 +288,11 @@ ValueId AtenCall::FullInt(const Dims& dims, DType dtype, Expr value) {
   std::vector<ValueId> inputs;
   Materialise(Number(value), dtype, dims, p, inputs);
   return Emit(kPointwise, {}, {{"program", std::move(p)}, {"dims", dims}});
+}
+
+ValueId AtenCall::Filled(const Dims& dims, DType dtype, const Operand& value) {
+  if (!value.is_number()) return Expand(Cast(value.tensor, dtype), dims);
+  return value.integer ? FullInt(dims, dtype, value.integer) : Full(dims, dtype, value.number);
 }
 
 AtenCall::Operand AtenCall::Arg(std::string_view arg) {
@@ -321,18 +345,9 @@ uint32_t AtenCall::Materialise(const Operand& operand, DType compute, const Dims
                       .dtype = operand.dtype,
                       .imm = static_cast<int64_t>(inputs.size()) - 1}));
   }
-  if (!operand.integer) {  // a Python float; an integer dtype takes its truncation
-    const int64_t bits = IsFloat(compute) ? std::bit_cast<int64_t>(operand.number)
-                                          : static_cast<int64_t>(operand.number);
-    return push({.op = PwOp::kConst, .dtype = compute, .imm = bits});
-  }
-  if (operand.integer.is_int()) {
-    const int64_t value = operand.integer.value();
-    const int64_t bits = IsFloat(compute) ? std::bit_cast<int64_t>(static_cast<double>(value))
-                         : compute == DType::kBool ? value != 0
-                         : compute == DType::kU8 && value < 0
-                             ? static_cast<uint8_t>(value)  // -1 is 255
-                             : value;
+  if (!operand.integer || operand.integer.is_int()) {
+    const int64_t bits = operand.integer ? ConstantBits(compute, operand.integer.value())
+                                         : ConstantBits(compute, operand.number);
     return push({.op = PwOp::kConst, .dtype = compute, .imm = bits});
   }
   p.scalars.push_back(operand.integer);

@@ -107,6 +107,8 @@ class AtenCall {
   Operand Number(double value) const;
   Operand Number(Expr value) const;
   DType Promote(const std::vector<Operand>& operands) const;
+  ValueId Filled(const Dims& dims, DType dtype,
+                 const Operand& value);  // expanded if it is a tensor
   // `compute`: dtype the operands are cast to; `result`: dtype of the instruction.
   ValueId Pointwise(PwOp op, const std::vector<Operand>& operands, DType compute, DType result);
   ValueId Unary(PwOp op, ValueId x);  // dtype kept; integers become f32 for float-only ops

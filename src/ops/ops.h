@@ -58,7 +58,7 @@ extern const ir::OpDef kLayerNorm;
 // sum and prod of integers or bool give i64; any and all give bool
 extern const ir::OpDef kReduce;
 // (x) kind: String max or min; dim: Int; keepdim: Int -> i64: where along `dim` the extreme is, the first
-// of equals; a NaN is both. A dim of extent 0 is an error of the run
+// of equals; a NaN is both. A dim of size 0 is refused at bind, as by reduce's max and min
 extern const ir::OpDef kArgmax;
 // (x) dim: Int; descending: Int; count: Exprs[1] -> the first `count` along `dim` in order, and their indices
 // (i64). Stable; NaN is the greatest value, -0 equals 0. sort takes all, topk a few

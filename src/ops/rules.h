@@ -61,6 +61,14 @@ inline Result<int64_t> NeedAxis(const InferContext& c, std::string_view name, si
   return axis;
 }
 
+// There is an extreme along the dim.
+inline Status NeedElements(const InferContext& c, size_t dim) {
+  const Expr size = c.in(0).dims[dim];
+  return c.Require(sym::Ge(size, c.table.Int(1)), [&] {
+    return fmt::format("max or min over dim {} of size {} has no value", dim, sym::ToString(size));
+  });
+}
+
 // One expression, as attributes hold scalars.
 inline Result<Expr> NeedExpr(const InferContext& c, std::string_view name) {
   LS_ASSIGN_OR_RETURN(std::vector<Expr> list, NeedAttr<std::vector<Expr>>(c, name));

@@ -292,6 +292,7 @@ class Recogniser {
     const Dims scores = m_.DimsOf(a.scores), result = m_.DimsOf(root.outputs[0]);
     if (scores.size() != 3 && scores.size() != 4) return ir::kNoValue;
     const DType dtype = m_.TypeOf(root.outputs[0]);
+    if (dtype == DType::kF64) return ir::kNoValue;  // the kernels compute in f32; products do not
     const Expr batch = scores[0], heads = scores.size() == 4 ? scores[1] : graph_.table().Int(1);
     const Expr rows = scores[scores.size() - 2], keys = scores.back();
     double scale = a.scale;

@@ -159,6 +159,13 @@ TEST_F(AttentionForm, InHalvesWithSoftmaxInF32) {
   EXPECT_EQ(TypeOf(Fused().outputs[0]), DType::kF16);
 }
 
+TEST_F(AttentionForm, OfDoublesStays) {
+  const ValueId x = Input("x", {b_, Int(4), s_, Int(16)}, DType::kF64);
+  Return(Matmul(Softmax(Matmul(x, c_.Transpose(x, 2, 3)), 3), x));
+  Run(&RecogniseAttention);
+  ExpectWrittenOut();
+}
+
 TEST_F(AttentionForm, ReturnedWeightsOrScoresStay) {
   const ValueId weights = Softmax(Scores(), 3);
   Return(Matmul(weights, v_));

@@ -175,6 +175,25 @@ INSTANTIATE_TEST_SUITE_P(
          {3, 3},
          {4, 3},
          "do not fit at DS=4, DT=3"},
+        {"argmax",
+         [](TwoVectors& m) {
+           return m.Add(
+               ops::kArgmax, {m.x},
+               {{"kind", std::string("max")}, {"dim", int64_t{0}}, {"keepdim", int64_t{0}}});
+         },
+         {1, 0},
+         {0, 0},
+         "max or min over dim 0 of size DS has no value"},
+        {"reduce",
+         [](TwoVectors& m) {
+           return m.Add(ops::kReduce, {m.x},
+                        {{"kind", std::string("min")},
+                         {"dims", std::vector<int64_t>{0}},
+                         {"keepdim", int64_t{0}}});
+         },
+         {1, 0},
+         {0, 0},
+         "max or min over dim 0 of size DS has no value"},
         {"sort",
          [](TwoVectors& m) {
            return m.Add(ops::kSort, {m.x},

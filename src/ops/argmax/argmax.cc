@@ -13,6 +13,7 @@ Types Infer(const InferContext& c) {
   LS_ASSIGN_OR_RETURN(std::string kind, NeedAttr<std::string>(c, "kind"));
   LS_ASSIGN_OR_RETURN(int64_t keepdim, NeedAttr<int64_t>(c, "keepdim"));
   if (kind != "max" && kind != "min") return InvalidArgument("kind = `{}`", kind);
+  LS_RETURN_IF_ERROR(NeedElements(c, static_cast<size_t>(dim)));
   Dims dims = c.in(0).dims;
   if (keepdim)
     dims[static_cast<size_t>(dim)] = c.table.Int(1);

@@ -28,7 +28,8 @@ Types Infer(const InferContext& c) {
   };
   LS_RETURN_IF_ERROR(c.RequireEqual(k.dims, {q.dims[0], k.dims[1], k.dims[2], q.dims[3]}, misfit));
   LS_RETURN_IF_ERROR(c.RequireEqual(v.dims, {q.dims[0], k.dims[1], k.dims[2], v.dims[3]}, misfit));
-  if (c.table.Divides(k.dims[1], q.dims[1]) != sym::Tri::kYes)
+  // No heads at all are as many as no groups, though 0 divides nothing.
+  if (k.dims[1] != q.dims[1] && c.table.Divides(k.dims[1], q.dims[1]) != sym::Tri::kYes)
     return InvalidArgument("{} query heads are not a multiple of {} key heads",
                            sym::ToString(q.dims[1]), sym::ToString(k.dims[1]));
   if (c.has(3)) {
@@ -65,7 +66,6 @@ ir::Cost CostOf(const InferContext& c, const TensorType& out) {
 // [S, D] or [B, S, D] -> [1, 1, S, D] or [B, 1, S, D]; leading dims beyond 4 are merged into the first.
 ValueId ToRank4(AtenCall& c, ValueId x) {
   Dims d = c.DimsOf(x);
-  if (d.size() < 2) c.Fail(InvalidArgument("attention needs rank 2 or more"));
   if (!c.ok()) return x;
   if (d.size() == 3) d.insert(d.begin() + 1, c.table().Int(1));
   while (d.size() < 4) d.insert(d.begin(), c.table().Int(1));
@@ -76,12 +76,28 @@ ValueId ToRank4(AtenCall& c, ValueId x) {
   return c.Reshape(x, std::move(d));
 }
 
+// All dims but the last two, as those of products do.
+void Broadcast(AtenCall& c, std::initializer_list<ValueId*> matrices) {
+  Dims leading;
+  for (const ValueId* x : matrices)
+    leading = c.Broadcast(leading, Dims(c.DimsOf(*x).begin(), c.DimsOf(*x).end() - 2));
+  for (ValueId* x : matrices) {
+    Dims dims = leading;
+    dims.insert(dims.end(), c.DimsOf(*x).end() - 2, c.DimsOf(*x).end());
+    *x = c.Expand(*x, dims);
+  }
+}
+
 std::vector<ValueId> Sdpa(AtenCall& c) {
   ValueId q = c.Tensor("query"), k = c.Tensor("key"), v = c.Tensor("value");
   ValueId mask = c.OptionalTensor("attn_mask");
   const bool causal = c.BoolOr("is_causal", false);
-  c.Ignore({"enable_gqa"});  // grouped heads are recognised by their number
+  const bool grouped = c.BoolOr("enable_gqa", false);
   if (c.NumberOr("dropout_p", 0) != 0) c.Fail(Unsupported("dropout in inference"));
+  for (ValueId x : {q, k, v})
+    if (c.ok() && c.Rank(x) < 2) c.Fail(InvalidArgument("attention needs rank 2 or more"));
+  if (!c.ok()) return {q};
+  if (!grouped) Broadcast(c, {&q, &k, &v});
   if (!c.ok()) return {q};
   Dims out = c.DimsOf(q);
   if (out.size() > 4 && mask != ir::kNoValue) c.Fail(Unsupported("a mask on rank {}", out.size()));

@@ -1,7 +1,7 @@
 """Attention as one node and decomposed; every kind of mask, and rows that see nothing (G7)."""
 
 import torch
-from liveshape.testing import RAW_AND_DECOMPOSED, Case, boolean, f32, i64, over, variants
+from liveshape.testing import RAW_AND_DECOMPOSED, Case, Input, boolean, f32, i64, over, variants
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
@@ -61,6 +61,28 @@ class Bare(nn.Module):
 class SelfBare(Bare):
     def forward(self, q, k, v):
         return sdpa(q, k, v, is_causal=True, **self.options)
+
+
+class InDoubles(nn.Module):
+    """The fused op computes in f32, so that this stays products and a softmax."""
+
+    def forward(self, q, k, v):
+        return torch.softmax(q @ k.mT * 0.25, -1) @ v
+
+
+class Across(nn.Module):
+    """Leading dims broadcast: K and V of another rank, one batch, one head; Q of one head."""
+
+    def forward(self, q, k):
+        mask = torch.ones(q.shape[-2], k.shape[-2]).tril() > 0
+        return (
+            sdpa(q, k, k),
+            sdpa(q, k, k, attn_mask=mask),
+            sdpa(q, k[:1], k[None]),
+            sdpa(q[:, :1], k, k),
+            sdpa(q[0, 0], k, k, attn_mask=mask),
+            sdpa(q[0], k[:1], k[:1]),
+        )
 
 
 class FirstRow(nn.Module):
@@ -166,6 +188,30 @@ CASES = [
         {"Q": (1, 32), "K": (1, 48)},
         over(Q=[32, 1], K=[48, 5, 1]),
         covers="W5",
+    ),
+    *both(
+        Case(
+            "sdpa_across",
+            Across,
+            {"q": f32("B", 4, "S", 16), "k": f32(4, "T", 16)},
+            {"B": (1, 4), "S": (1, 9), "T": (1, 9)},
+            [{"B": 4, "S": 9, "T": 7}, {"B": 4, "S": 2, "T": 9}, {"B": 1, "S": 1, "T": 1}],
+        )
+    ),
+    Case(
+        "sdpa_live_heads",
+        Bare,
+        {name: f32(2, "S", 3, 16) for name in "qkv"},
+        {"S": (0, 9)},
+        over(S=[9, 1, 0]),
+    ),
+    Case(
+        "attention_f64",
+        InDoubles,
+        {name: Input((2, "S", 16), torch.float64) for name in "qkv"},
+        {"S": (1, 32)},
+        over(S=[32, 1]),
+        tolerance=1e-12,
     ),
     Case(
         "sdpa_bare_causal",

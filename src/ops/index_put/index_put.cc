@@ -92,9 +92,7 @@ std::vector<ValueId> Scatter(AtenCall& c, bool accumulate) {
   if (!c.ok()) return {base};
   ValueId values;
   if (c.Given("value")) {
-    const AtenCall::Operand value = c.Arg("value");
-    values = value.integer ? c.FullInt({}, c.TypeOf(base), value.integer)
-                           : c.Full({}, c.TypeOf(base), value.number);
+    values = c.Filled({}, c.TypeOf(base), c.Arg("value"));
   } else {
     values = c.Tensor("src");
     for (int64_t d = 0; c.ok() && d < rank; ++d)

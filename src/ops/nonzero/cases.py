@@ -73,6 +73,14 @@ class CountedState(nn.Module):
         return rows * 2, self.kept + 0
 
 
+class At(nn.Module):
+    """A 0-d index is a number that data knows; torch makes a symbol for where the result begins."""
+
+    def forward(self, x, n):
+        i = torch.count_nonzero(x > 0) % x.shape[1]
+        return x[:, i] + 1, x[:, n], x[:, n - 6]
+
+
 SIZES = over(S=[64, 17, 2, 1, 0])
 
 
@@ -128,6 +136,16 @@ CASES = [
         {"x": f32("S"), "n": i64("T")},
         {"S": (0, 64), "T": (0, 32)},
         over(S=[64, 5, 0], T=[32, 1]),
+    ),
+    *variants(
+        Case(
+            "born_index",
+            At,
+            {"x": f32("S", 6), "n": i64(low=0, high=5)},
+            {"S": (1, 64)},
+            over(S=[64, 3, 1]),
+        ),
+        decompose=RAW_AND_DECOMPOSED,
     ),
     Case("born_state", CountedState, {"x": f32("S", 6)}, {"S": (1, 64)}, over(S=[64, 3, 1]), data),
 ]

@@ -32,15 +32,16 @@ Values FloatBinary(AtenCall& c) {
   return {c.Pointwise(op, {a, b}, t, t)};
 }
 
-// add, sub, rsub: alpha scales the second operand.
+// add, sub, rsub: alpha scales what is added or subtracted, which of rsub is the first operand.
 template <PwOp op, bool reversed>
 Values Scaled(AtenCall& c) {
   Operand a = c.Arg("self"), b = c.Arg("other");
   if (c.Given("alpha")) {
     Operand alpha = c.Arg("alpha");
     if (!(alpha.integer ? alpha.integer.is_int(1) : alpha.number == 1)) {
-      const DType t = c.Promote({a, b, alpha});
-      b = c.Of(c.Pointwise(PwOp::kMul, {b, alpha}, t, t));
+      const DType t = c.Promote({a, b});  // alpha has no say
+      Operand& scaled = reversed ? a : b;
+      scaled = c.Of(c.Pointwise(PwOp::kMul, {scaled, alpha}, t, t));
     }
   }
   c.Ignore({"alpha"});
@@ -57,11 +58,17 @@ Values Div(AtenCall& c) {
   return {c.Pointwise(PwOp::kDiv, {a, b}, t, t)};
 }
 
+Values Squared(AtenCall& c, ValueId x) {  // of bool an integer, as `x ** 2` is
+  return {c.Unary(PwOp::kSquare, c.TypeOf(x) == DType::kBool ? c.Cast(x, DType::kI64) : x)};
+}
+
+Values Square(AtenCall& c) { return Squared(c, c.Tensor("self")); }
+
 Values Pow(AtenCall& c) {
   Operand a = c.Arg("self"), b = c.Arg("exponent");
   if (!a.is_number() && b.is_number() && (b.integer ? b.integer.is_int(2) : b.number == 2) &&
       (IsFloat(a.dtype) || b.integer))
-    return {c.Unary(PwOp::kSquare, a.tensor)};
+    return Squared(c, a.tensor);
   return {c.Binary(PwOp::kPow, a, b)};
 }
 
@@ -74,6 +81,15 @@ Values Logical(AtenCall& c) {
 Values LogicalNot(AtenCall& c) {
   return {c.Pointwise(PwOp::kNot, {c.Of(c.Tensor("self"))}, DType::kBool, DType::kBool)};
 }
+
+template <int sign>
+Values IsInfinityOf(AtenCall& c) {  // isposinf, isneginf
+  ValueId x = c.Tensor("self");
+  if (!IsFloat(c.TypeOf(x))) return {c.Full(c.DimsOf(x), DType::kBool, 0)};
+  return {c.Binary(PwOp::kEq, c.Of(x), c.Number(sign * std::numeric_limits<double>::infinity()))};
+}
+
+Values Positive(AtenCall& c) { return {c.Tensor("self")}; }
 
 Values IsFinite(AtenCall& c) {  // false for NaN too
   ValueId x = c.Tensor("self");
@@ -89,8 +105,9 @@ Values AddProduct(AtenCall& c) {
   Operand value = c.Given("value") ? c.Arg("value") : c.Number(c.table().Int(1));
   c.Ignore({"value"});
   const bool one = value.integer ? value.integer.is_int(1) : value.number == 1;
-  if (!one) a = c.Of(c.Binary(PwOp::kMul, a, value));
-  return {c.Binary(PwOp::kAdd, x, c.Of(c.Binary(op, a, b)))};
+  const DType t = c.Promote({x, a, b});  // of all three: bytes beside floats do not wrap
+  if (!one) a = c.Of(c.Pointwise(PwOp::kMul, {a, value}, t, t));
+  return {c.Binary(PwOp::kAdd, x, c.Of(c.Pointwise(op, {a, b}, t, t)))};
 }
 
 template <PwOp op>
@@ -137,23 +154,18 @@ void IgnorePlacement(AtenCall& c) {
   c.Ignore({"layout", "device", "pin_memory", "memory_format", "names"});
 }
 
-ValueId Filled(AtenCall& c, const Dims& dims, DType dtype, const Operand& value) {
-  if (value.integer) return c.FullInt(dims, dtype, value.integer);
-  return c.Full(dims, dtype, value.number);
-}
-
 Values Full(AtenCall& c) {
   Dims sizes = c.Sizes("size");
   Operand value = c.Arg("fill_value");
   IgnorePlacement(c);
-  return {Filled(c, sizes, c.TypeOr("dtype", value.dtype), value)};
+  return {c.Filled(sizes, c.TypeOr("dtype", value.dtype), value)};
 }
 
 Values FullLike(AtenCall& c) {
   ValueId x = c.Tensor("self");
   Operand value = c.Arg("fill_value");
   IgnorePlacement(c);
-  return {Filled(c, c.DimsOf(x), c.TypeOr("dtype", c.TypeOf(x)), value)};
+  return {c.Filled(c.DimsOf(x), c.TypeOr("dtype", c.TypeOf(x)), value)};
 }
 
 template <int value>
@@ -183,20 +195,19 @@ Values NewFull(AtenCall& c) {
   Dims sizes = c.Sizes("size");
   Operand value = c.Arg("fill_value");
   IgnorePlacement(c);
-  return {Filled(c, sizes, c.TypeOr("dtype", c.TypeOf(x)), value)};
+  return {c.Filled(sizes, c.TypeOr("dtype", c.TypeOf(x)), value)};
 }
 
 Values Fill(AtenCall& c) {
   ValueId x = c.Tensor("self");
   Operand value = c.Arg("value");
-  if (value.is_number()) return {Filled(c, c.DimsOf(x), c.TypeOf(x), value)};
-  return {c.Expand(c.Cast(value.tensor, c.TypeOf(x)), c.DimsOf(x))};
+  return {c.Filled(c.DimsOf(x), c.TypeOf(x), value)};
 }
 
 Values ScalarTensor(AtenCall& c) {
   Operand value = c.Arg("s");
   IgnorePlacement(c);
-  return {Filled(c, {}, c.TypeOr("dtype", DType::kF32), value)};
+  return {c.Filled({}, c.TypeOr("dtype", DType::kF32), value)};
 }
 
 // start + step * i. Integers stay exact; floats are computed in double as torch does on the CPU.
@@ -480,7 +491,7 @@ const AtenForm kForms[] = {
     {"aten.abs.default", Unary<PwOp::kAbs>},
     {"aten.sign.default", Unary<PwOp::kSign>},
     {"aten.sgn.default", Unary<PwOp::kSign>},
-    {"aten.square.default", Unary<PwOp::kSquare>},
+    {"aten.square.default", Square},
     {"aten.sqrt.default", Unary<PwOp::kSqrt>},
     {"aten.rsqrt.default", Unary<PwOp::kRsqrt>},
     {"aten.reciprocal.default", Unary<PwOp::kReciprocal>},
@@ -516,6 +527,9 @@ const AtenForm kForms[] = {
     {"aten.isnan.default", Test<PwOp::kIsNan>},
     {"aten.isinf.default", Test<PwOp::kIsInf>},
     {"aten.isfinite.default", IsFinite},
+    {"aten.isposinf.default", IsInfinityOf<1>},
+    {"aten.isneginf.default", IsInfinityOf<-1>},
+    {"aten.positive.default", Positive, /*aliases=*/true},
     {"aten.where.self", Where},
     {"aten.where.ScalarSelf", Where},
     {"aten.where.ScalarOther", Where},

@@ -150,6 +150,9 @@ def rounding():
         torch.isnan,
         torch.isinf,
         torch.isfinite,
+        torch.isposinf,
+        torch.isneginf,
+        torch.positive,
         torch.logical_not,
         torch.relu,
         lambda x: torch.maximum(x, -x),
@@ -357,6 +360,10 @@ class PromoteMore(nn.Module):
             torch.cat((a, b), 1),
             torch.maximum(n, zero),
             a.clamp(max=2.5),
+            torch.addcmul(x, b * 40, b, value=2),
+            torch.addcmul(x, b * 40, b * 40),
+            torch.addcdiv(x, b * 40, x.abs() + 1, value=3),
+            torch.addcmul(n, a, b, value=30),
         )
 
 
@@ -420,6 +427,29 @@ class Composed(nn.Module):
             *lengths,
             torch.xlogy(a, b.abs()),
             torch.xlogy(b, a.abs()),
+        )
+
+
+class Numbers(nn.Module):
+    """What a Python number becomes beside bool and narrow integers, and which operand it scales."""
+
+    def forward(self, flag, b, n):
+        return (
+            flag.masked_fill(n > 0, 2.0),
+            flag.masked_fill(n > 0, -1.5),
+            torch.full_like(flag, 3),
+            torch.full((2,), 0.5, dtype=torch.bool),
+            b.masked_fill(n > 0, 200),
+            torch.full_like(b, 255) + b,
+            torch.square(flag),
+            flag**2,
+            torch.add(flag, flag, alpha=2),
+            torch.add(b, n > 0, alpha=3),
+            torch.rsub(n, b, alpha=2),
+            torch.rsub(n, 5, alpha=3),
+            n.clone().copy_(3),
+            torch.isneginf(n),
+            flag.clone().copy_(0.25),
         )
 
 
@@ -522,6 +552,16 @@ CASES = [
         decompose=RAW_AND_DECOMPOSED,
     ),
     Case("composed_f16", Composed, two(f16), AB, SMALL, tolerance=2e-3),
+    *variants(
+        Case(
+            "numbers_beside_integers",
+            Numbers,
+            {"flag": boolean("R", "C"), "b": u8("R", "C"), "n": i64("R", "C", low=-5, high=5)},
+            AB,
+            SMALL,
+        ),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
     Case("buckets", Buckets, two(f32), AB, SWEEP, beside_special, covers="G3"),
     # The tolerance is far below the spacing of halves: they must be equal.
     Case(

@@ -69,6 +69,11 @@ class Spread(nn.Module):
         )
 
 
+class OfNothing(nn.Module):
+    def forward(self, x):
+        return x.logsumexp(1), x.logsumexp((0, 1)), x.logsumexp((-1, 0), keepdim=True)
+
+
 class Special(nn.Module):
     """NaN wins a maximum and a minimum; infinities do not spoil logsumexp."""
 
@@ -131,6 +136,7 @@ CASES = [
         Case("sum_mean", Floats, {"x": f32("A", "B", 12)}, DIMS, [*SWEEP, {"A": 2, "B": 1}]),
         decompose=RAW_AND_DECOMPOSED,
     ),
+    Case("logsumexp_empty", OfNothing, {"x": f32("A", "B", 12)}, DIMS, SWEEP + EMPTY),
     Case("sum_empty", Floats, {"x": f32("A", "B", 12)}, DIMS, EMPTY, covers="X3 W7"),
     *variants(
         Case("extremes", Extremes, {"x": f32("A", "B", 12)}, DIMS, SWEEP, covers="X1"),

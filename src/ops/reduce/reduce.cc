@@ -32,6 +32,7 @@ Types Infer(const InferContext& c) {
   for (size_t i = 0; i < c.in(0).dims.size(); ++i) {
     const bool reduced = next < dims.size() && dims[next] == static_cast<int64_t>(i);
     if (reduced) ++next;
+    if (reduced && (kind == "max" || kind == "min")) LS_RETURN_IF_ERROR(NeedElements(c, i));
     if (!reduced)
       out.push_back(c.in(0).dims[i]);
     else if (keepdim)
@@ -148,6 +149,16 @@ std::vector<ValueId> LogSumExp(AtenCall& c) {
   if (!c.ok()) return {r.x};
   if (!IsFloat(c.TypeOf(r.x))) r.x = c.Cast(r.x, DType::kF32);
   const DType dtype = Widen(r), t = c.TypeOf(r.x);
+  // Of nothing it is -inf, but a maximum of nothing has no value: where a dim may be empty, -inf is one of its elements.
+  for (int64_t d : r.dims) {
+    Dims dims = c.DimsOf(r.x);
+    Expr& size = dims[static_cast<size_t>(d)];
+    if (c.table().IsTrue(sym::Ge(size, c.table().Int(1))) == sym::Tri::kYes) continue;
+    size = c.table().Int(1);
+    const ValueId nothing = c.Full(dims, t, -std::numeric_limits<double>::infinity());
+    r.x = c.Emit(kCat, {r.x, nothing}, {{"dim", d}});
+    if (!c.ok()) return {r.x};
+  }
   auto finite = [&](ValueId max) {
     ValueId infinite = c.Pointwise(PwOp::kIsInf, {c.Of(max)}, t, DType::kBool);
     return c.Pointwise(PwOp::kWhere, {c.Of(infinite), c.Number(0.0), c.Of(max)}, t, t);

@@ -181,7 +181,7 @@ Values Unsqueeze(AtenCall& c) {
 }
 
 // Rank is fixed: a dim that is 1 or 0 (Min(S, 1) of x[:1]) is dropped, as torch does at 1, and 0 is refused at bind. Any
-// other would be dropped at the live value 1 and nowhere else, so that value is refused.
+// other would be dropped at the live value 1 and nowhere else, so that value is refused. What is always 0 stays.
 Values Squeeze(AtenCall& c) {
   ValueId x = c.Tensor("self");
   const int64_t rank = c.Rank(x);
@@ -201,7 +201,7 @@ Values Squeeze(AtenCall& c) {
       continue;
     }
     const Expr is_one = sym::Eq(d, c.table().Int(1));
-    const bool drops = ir::Broadcasts(d);
+    const bool drops = ir::Broadcasts(d) && !d.is_int(0);
     c.Require(drops ? is_one : sym::Not(is_one),
               fmt::format("squeeze would change the rank where {} is {}", sym::ToString(d),
                           drops ? 0 : 1));
@@ -326,7 +326,9 @@ Values Split(AtenCall& c) {
   const int64_t dim = c.AxisOr("dim", c.Rank(x), 0);
   const Expr each = c.Size("split_size");
   if (!c.ok()) return {};
-  const Expr count = sym::CeilDiv(c.DimsOf(x)[static_cast<size_t>(dim)], each);
+  // Of nothing there is one piece, of nothing.
+  const Expr count =
+      sym::Max(c.table().Int(1), sym::CeilDiv(c.DimsOf(x)[static_cast<size_t>(dim)], each));
   if (!count.is_int())
     c.Fail(Unsupported("split into `{}` pieces: not a constant", sym::ToString(count)));
   return c.ok() ? SplitEvenly(c, x, dim, each, count.value()) : Values{};

@@ -112,6 +112,24 @@ class Splits(nn.Module):
         return a + 1, b, c * 2, d, e, p + q * r, *each
 
 
+class Empties(nn.Module):
+    """What is always of size 0: not squeezed, split into one piece, chunked into what is asked."""
+
+    def forward(self, x):
+        none = x[:, 9:]
+        return none.squeeze(), none.squeeze(1) + 1, *none.split(3, dim=1), *none.chunk(2, dim=1)
+
+
+class Converted(nn.Module):
+    """Integers written into a part of floats."""
+
+    def forward(self, x):
+        order = torch.sort(x, dim=0, descending=True, stable=True)[1]
+        return torch.slice_scatter(x, order, 0, 0, x.shape[0]), torch.select_scatter(
+            x, order[0], 0, 0
+        )
+
+
 class TensorSplits(nn.Module):
     """Of a fixed size: torch cannot export a part whose size depends on a live one."""
 
@@ -221,6 +239,14 @@ CASES = [
     Case("squeeze_edges", FirstSqueezed, {"x": f32("S", 3)}, {"S": (0, 12)}, over(S=[12, 1])),
     *variants(
         Case("split", Splits, {"x": f32("S", 9)}, {"S": (0, 12)}, over(S=[12, 1, 0])),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
+    *variants(
+        Case("always_empty", Empties, {"x": f32("S", 9)}, {"S": (2, 12)}, over(S=[12, 2])),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
+    *variants(
+        Case("scatter_converted", Converted, {"x": f32("S", 3)}, {"S": (1, 12)}, over(S=[12, 1])),
         decompose=RAW_AND_DECOMPOSED,
     ),
     *variants(

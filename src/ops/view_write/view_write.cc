@@ -49,9 +49,9 @@ std::vector<ValueId> SliceScatter(AtenCall& c) { return Scatter(c, "aten.slice.T
 std::vector<ValueId> SelectScatter(AtenCall& c) { return Scatter(c, "aten.select.int"); }
 
 std::vector<ValueId> Copy(AtenCall& c) {
-  ValueId self = c.Tensor("self"), source = c.Tensor("src");
+  ValueId self = c.Tensor("self");
   c.Ignore({"non_blocking"});
-  return {c.ok() ? c.Expand(c.Cast(source, c.TypeOf(self)), c.DimsOf(self)) : self};
+  return {c.Filled(c.DimsOf(self), c.TypeOf(self), c.Arg("src"))};
 }
 
 const AtenForm kForms[] = {
