@@ -142,11 +142,29 @@ std::vector<ValueId> VectorNorm(AtenCall& c) {
   return {c.Cast(norm, dtype)};
 }
 
+// One more -inf along each of the dims that may be empty: nothing has no maximum, but a logsumexp, which is -inf.
+ValueId NeverEmpty(const Reduction& r) {
+  AtenCall& c = r.c;
+  const Expr zero = c.table().Int(0);
+  Dims before(c.DimsOf(r.x).size(), zero), after = before;
+  for (int64_t d : r.dims) {
+    const auto at = static_cast<size_t>(d);
+    if (c.table().Bounds(c.DimsOf(r.x)[at]).lo < 1) after[at] = c.table().Int(1);
+  }
+  if (after == before) return r.x;
+  return c.Emit(kPad, {r.x},
+                {{"before", std::move(before)},
+                 {"after", std::move(after)},
+                 {"mode", std::string("constant")},
+                 {"value", -std::numeric_limits<double>::infinity()}});
+}
+
 // log(sum(exp(x - max))) + max, where an infinite max is not subtracted: it would give NaN.
 std::vector<ValueId> LogSumExp(AtenCall& c) {
   Reduction r(c);
   if (!c.ok()) return {r.x};
   if (!IsFloat(c.TypeOf(r.x))) r.x = c.Cast(r.x, DType::kF32);
+  r.x = NeverEmpty(r);
   const DType dtype = Widen(r), t = c.TypeOf(r.x);
   auto finite = [&](ValueId max) {
     ValueId infinite = c.Pointwise(PwOp::kIsInf, {c.Of(max)}, t, DType::kBool);
