@@ -423,6 +423,8 @@ const AtenForm kForms[] = {
     {"aten.pow.Scalar", Pow},
     {"aten.minimum.default", Binary<PwOp::kMin>},
     {"aten.maximum.default", Binary<PwOp::kMax>},
+    {"aten.min.other", Binary<PwOp::kMin>},
+    {"aten.max.other", Binary<PwOp::kMax>},
     {"aten.clamp.default", Clamp},
     {"aten.clamp.Tensor", Clamp},
     {"aten.clamp_min.default", Clamp},
