@@ -39,7 +39,7 @@ struct ByChannel {
   Operand Along(Operand v) const {
     if (!c.ok()) return v;
     Dims channel(static_cast<size_t>(c.Rank(x)) - 1, c.table().Int(1));
-    channel[0] = c.DimsOf(x)[1];
+    channel[0] = c.DimOf(x, 1);
     return c.Of(c.Reshape(v.tensor, std::move(channel)));
   }
   ValueId Result(Operand y) const { return c.Cast(y.tensor, dtype); }

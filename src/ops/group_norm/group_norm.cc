@@ -73,7 +73,7 @@ std::vector<ValueId> InstanceNorm(AtenCall& c) {
 std::vector<ValueId> NoStatistics(AtenCall& c) {
   ValueId x = c.Tensor("input");
   c.Ignore({"training"});
-  const bool one_image = c.ok() && c.Rank(x) > 1 && c.DimsOf(x)[0].is_int(1);
+  const bool one_image = c.ok() && c.Rank(x) > 1 && c.DimOf(x, 0).is_int(1);
   return {one_image ? ByChannel(c, x) : NormByBatchStatistics(c), ir::kNoValue, ir::kNoValue};
 }
 

@@ -69,7 +69,7 @@ struct Reduction {
   ValueId Of(const char* kind, ValueId v) const { return Of(kind, v, keepdim); }
   Expr Count() const {
     Expr count = c.table().Int(1);
-    for (int64_t d : dims) count = count * c.DimsOf(x)[static_cast<size_t>(d)];
+    for (int64_t d : dims) count = count * c.DimOf(x, d);
     return count;
   }
 };
