@@ -239,7 +239,8 @@ Result<ops::AtenCall> Importer::MakeCall(Env& env, const pt2::Node& node,
     auto value = ToAten(env, arg.arg);
     if (!value.ok())
       return std::move(value).status().Prefixed(fmt::format("argument `{}`", arg.name));
-    args.emplace(arg.name, *std::move(value));
+    if (!args.emplace(arg.name, *std::move(value)).second)
+      return DataLoss("argument `{}` is given twice", arg.name);
   }
   ops::AtenCall call(*graph_, target, node.name, node.source.str(), std::move(args));
   std::vector<ir::Dims> exported;
@@ -293,7 +294,9 @@ Status Importer::ImportScalarNode(Env& env, const pt2::Node& node, const std::st
       node.inputs[0].arg.tensor()) {
     LS_ASSIGN_OR_RETURN(ir::ValueId x, ReadTensor(env, *node.inputs[0].arg.tensor()));
     const ir::Dims& dims = graph_->type(x).dims;
-    int64_t dim = node.inputs[1].arg.integer().value_or(0);
+    const std::optional<int64_t> given = node.inputs[1].arg.integer();
+    if (!given) return InvalidArgument("argument `dim` should be an integer");
+    int64_t dim = *given;
     if (dim < 0) dim += static_cast<int64_t>(dims.size());
     if (dim < 0 || dim >= static_cast<int64_t>(dims.size()))
       return InvalidArgument("dim {} out of range", dim);

@@ -172,6 +172,14 @@ double AtenCall::NumberOr(std::string_view arg, double otherwise) {
   return otherwise;
 }
 
+std::vector<double> AtenCall::NumbersOr(std::string_view arg, std::vector<double> otherwise) {
+  const AtenValue* v = Ask(arg);
+  if (!v) return otherwise;
+  if (auto* list = std::get_if<std::vector<double>>(v)) return *list;
+  Fail(InvalidArgument("argument `{}` should be a list of numbers", arg));
+  return otherwise;
+}
+
 bool AtenCall::BoolOr(std::string_view arg, bool otherwise) {
   const AtenValue* v = Ask(arg);
   if (!v) return otherwise;
@@ -212,9 +220,23 @@ int64_t AtenCall::AxisOr(std::string_view arg, int64_t rank, int64_t otherwise) 
   return WrapAxis(IntOr(arg, otherwise), rank);
 }
 
+bool AtenCall::Repeats(int64_t count, std::string_view what) {
+  constexpr int64_t kMost = 1 << 14;
+  if (count < 0 || count > kMost)
+    Fail(InvalidArgument("{} {}: must be in [0, {}]", count, what, kMost));
+  return ok();
+}
+
 const ir::TensorType& AtenCall::Type(ValueId v) const {
   static const ir::TensorType kScalar;  // what an erroneous call sees; its result is thrown away
   return v == ir::kNoValue ? kScalar : graph_.type(v);
+}
+
+Expr AtenCall::DimOf(ValueId v, int64_t dim) {
+  const Dims& dims = DimsOf(v);
+  if (dim < 0 || dim >= Rank(v))
+    Fail(InvalidArgument("dim {} of a tensor of rank {}", dim, Rank(v)));
+  return ok() ? dims[static_cast<size_t>(dim)] : table().Int(0);
 }
 
 ValueId AtenCall::Emit(const ir::OpDef& op, std::vector<ValueId> inputs, ir::Attrs attrs) {
@@ -250,7 +272,7 @@ ValueId AtenCall::Transpose(ValueId x, int64_t a, int64_t b) {
 
 ValueId AtenCall::Slice(ValueId x, int64_t dim, Expr start, Expr length, int64_t step) {
   if (!ok()) return ir::kNoValue;
-  if (step == 1 && start.is_int(0) && length == DimsOf(x)[static_cast<size_t>(dim)]) return x;
+  if (step == 1 && start.is_int(0) && length == DimOf(x, dim)) return x;
   return Emit(kSlice, {x},
               {{"dim", dim}, {"start", Dims{start}}, {"length", Dims{length}}, {"step", step}});
 }
@@ -261,6 +283,7 @@ ValueId AtenCall::Expand(ValueId x, const Dims& sizes) {
 }
 
 ValueId AtenCall::Unsqueeze(ValueId x, int64_t dim) {
+  if (!ok()) return x;
   Dims sizes = DimsOf(x);
   sizes.insert(sizes.begin() + dim, table().Int(1));
   return Reshape(x, std::move(sizes));

@@ -58,6 +58,7 @@ class AtenCall {
   int64_t IntOr(std::string_view arg, int64_t otherwise);
   std::vector<int64_t> IntsOr(std::string_view arg, std::vector<int64_t> otherwise);
   double NumberOr(std::string_view arg, double otherwise);
+  std::vector<double> NumbersOr(std::string_view arg, std::vector<double> otherwise);
   bool BoolOr(std::string_view arg, bool otherwise);
   std::string StringOr(std::string_view arg, std::string otherwise);
   DType TypeOr(std::string_view arg, DType otherwise);
@@ -66,6 +67,10 @@ class AtenCall {
   int64_t Axis(std::string_view arg, int64_t rank);
   int64_t AxisOr(std::string_view arg, int64_t rank, int64_t otherwise);
   int64_t WrapAxis(int64_t axis, int64_t rank);
+
+  // How many times a form repeats itself, as an argument or a size of the program says: an error beyond what any
+  // program has, so that the work of an import is in proportion to the file. False after an error.
+  bool Repeats(int64_t count, std::string_view what);
 
   // Facts.
   // The dims that the exporter stored for output i, where it stored any: only to resolve what the
@@ -76,6 +81,7 @@ class AtenCall {
   }
   const ir::TensorType& Type(ValueId v) const;
   const Dims& DimsOf(ValueId v) const { return Type(v).dims; }
+  Expr DimOf(ValueId v, int64_t dim);  // an error where there is none, and 0 after an error
   int64_t Rank(ValueId v) const { return static_cast<int64_t>(DimsOf(v).size()); }
   DType TypeOf(ValueId v) const { return Type(v).dtype; }
 

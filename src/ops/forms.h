@@ -31,6 +31,7 @@ std::span<const AtenForm> PointwiseForms();
 std::span<const AtenForm> PoolForms();
 std::span<const AtenForm> ReduceForms();
 std::span<const AtenForm> RepeatIndexForms();
+std::span<const AtenForm> ResizeForms();
 std::span<const AtenForm> RmsNormForms();
 std::span<const AtenForm> SoftmaxForms();
 std::span<const AtenForm> SortForms();

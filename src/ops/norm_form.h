@@ -7,9 +7,16 @@ namespace liveshape::ops {
 
 struct NormalizedAxes {
   NormalizedAxes(AtenCall& c, ValueId x) : dims(c.DimsOf(x)) {
-    count = c.Sizes("normalized_shape").size();
+    const Dims shape = c.Sizes("normalized_shape");
+    count = shape.size();
     if (count == 0 || count > dims.size())
       c.Fail(InvalidArgument("normalized_shape has {} dims, the input {}", count, dims.size()));
+    for (size_t i = 0; c.ok() && i < count; ++i) {
+      const Expr dim = dims[dims.size() - count + i];
+      c.Require(sym::Eq(shape[i], dim),
+                fmt::format("normalized_shape has {} where the input has {}",
+                            sym::ToString(shape[i]), sym::ToString(dim)));
+    }
   }
 
   // x [..., a, b] -> [..., a*b]; a weight [a, b] -> [a*b]; absent stays absent.

@@ -75,6 +75,7 @@ std::vector<const AtenForm*> AllForms() {
            PoolForms(),
            ReduceForms(),
            RepeatIndexForms(),
+           ResizeForms(),
            RmsNormForms(),
            SoftmaxForms(),
            SortForms(),

@@ -54,24 +54,24 @@ inline Result<Windows> ReadWindows(const ir::Node& node) {
   return windows;
 }
 
-// The window fits into the padded input: torch requires it of every live size.
-inline Expr Fits(const Window& w, Expr extent) {
-  return sym::Ge(extent + (w.before + w.after), extent.table().Int(w.span()));
+// The smallest input in which the window has a place; with `ceil` it may end outside.
+inline int64_t LeastExtent(const Window& w, bool ceil = false) {
+  return w.span() - w.before - w.after - (ceil ? w.stride - 1 : 0);
 }
 
 // How many places the window has; with `ceil`, also one that begins inside and ends outside.
 inline Expr Places(const Window& w, Expr extent, bool ceil = false) {
-  const int64_t room = w.before + w.after - w.span() + (ceil ? w.stride - 1 : 0);
-  const Expr places = sym::FloorDiv(extent + room, extent.table().Int(w.stride)) + 1;
+  const Expr places =
+      sym::FloorDiv(extent - LeastExtent(w, ceil), extent.table().Int(w.stride)) + 1;
   if (!ceil) return places;
   const Expr begins_outside = sym::Ge((places - 1) * w.stride, extent + w.before);
   return sym::Select(begins_outside, places - 1, places);
 }
 
-// The same for a shape rule, which requires that the window fits.
-inline Result<Expr> InferPlaces(const InferContext& c, const Window& w, Expr extent,
+// The same for a shape rule, which requires a place at every live size, as torch does.
+inline Result<Expr> InferPlaces(const InferContext& c, const Window& w, Expr extent, int64_t least,
                                 bool ceil = false) {
-  LS_RETURN_IF_ERROR(c.Require(Fits(w, extent), [&] {
+  LS_RETURN_IF_ERROR(c.Require(sym::Ge(extent, c.table.Int(least)), [&] {
     return fmt::format("a window of {} does not fit an input of {} with {} + {} of padding",
                        w.span(), sym::ToString(extent), w.before, w.after);
   }));

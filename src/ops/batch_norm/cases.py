@@ -27,6 +27,20 @@ class Ranks(nn.Module):
         return self.flat(x[:, :, 0]), self.line(x), self.image(x[..., None])
 
 
+class OfTheBatch(nn.Module):
+    """Without running statistics, in inference too."""
+
+    def __init__(self):
+        super().__init__()
+        self.line = nn.BatchNorm1d(7, track_running_stats=False)
+        self.image = nn.BatchNorm2d(7, affine=False, track_running_stats=False)
+        nn.init.normal_(self.line.weight)
+        nn.init.normal_(self.line.bias)
+
+    def forward(self, x):
+        return self.line(x), self.line(x[:, :, 0]), self.image(x[..., None])
+
+
 class AfterConv(nn.Module):
     """The last one must not fold: the convolution's own result is used as well."""
 
@@ -51,6 +65,16 @@ CASES = [
     ),
     *variants(
         Case("batch_norm_folded", lambda: shaken(AfterConv()), X, DIMS, SWEEP),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
+    *variants(
+        Case(
+            "batch_norm_of_the_batch",
+            OfTheBatch,
+            X,
+            {"B": (2, 4), "S": (4, 40)},
+            over(B=[4, 2], S=[40, 4]),
+        ),
         decompose=RAW_AND_DECOMPOSED,
     ),
     Case(

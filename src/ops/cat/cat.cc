@@ -40,7 +40,7 @@ std::vector<ValueId> Cat(AtenCall& c) {
   size_t rank = 0;
   for (ValueId t : tensors) rank = std::max(rank, c.DimsOf(t).size());
   std::erase_if(tensors, [&](ValueId t) {
-    return c.DimsOf(t).size() == 1 && rank != 1 && c.DimsOf(t)[0].is_int(0);
+    return c.DimsOf(t).size() == 1 && rank != 1 && c.DimOf(t, 0).is_int(0);
   });
   if (tensors.empty()) c.Fail(InvalidArgument("cat of nothing"));
   return {c.ok() ? EmitCat(c, tensors, c.AxisOr("dim", static_cast<int64_t>(rank), 0))
@@ -68,9 +68,9 @@ std::vector<ValueId> Roll(AtenCall& c) {
   if (!c.ok() || dims.empty()) return {x};
   sym::Table& t = c.table();
   if (flat) x = c.Reshape(x, {sym::Product(t, dims)});
-  for (size_t i = 0; i < axes.size(); ++i) {
+  for (size_t i = 0; c.ok() && i < axes.size(); ++i) {
     const int64_t axis = c.WrapAxis(axes[i], c.Rank(x));
-    const Expr size = c.DimsOf(x)[static_cast<size_t>(axis)];
+    const Expr size = c.DimOf(x, axis);
     const Expr cut = sym::Mod(-shifts[i], sym::Max(size, t.Int(1)));
     ValueId tail = c.Slice(x, axis, cut, size - cut), head = c.Slice(x, axis, t.Int(0), cut);
     x = c.Emit(kCat, {tail, head}, {{"dim", axis}});

@@ -30,8 +30,10 @@ Types Infer(const InferContext& c) {
     return InvalidArgument("x is {}, the weight {}", Name(x.dtype), Name(w.dtype));
   if (c.has(2) && (c.in(2).dtype != x.dtype || c.in(2).dims != Dims{w.dims[0]}))
     return InvalidArgument("bias must be [{}] of {}", rows, Name(x.dtype));
-  LS_ASSIGN_OR_RETURN(const Expr height, InferPlaces(c, windows[0], x.dims[2]));
-  LS_ASSIGN_OR_RETURN(const Expr width, InferPlaces(c, windows[1], x.dims[3]));
+  LS_ASSIGN_OR_RETURN(const Expr height,
+                      InferPlaces(c, windows[0], x.dims[2], LeastExtent(windows[0])));
+  LS_ASSIGN_OR_RETURN(const Expr width,
+                      InferPlaces(c, windows[1], x.dims[3], LeastExtent(windows[1])));
   return std::vector<TensorType>{{x.dtype, {x.dims[0], w.dims[0], height, width}}};
 }
 

@@ -19,11 +19,32 @@ class Norms(nn.Module):
         return self.groups(x), self.plain(line), self.line(line), self.image(x)
 
 
+class Running(nn.Module):
+    """Instance norm by running statistics is a batch norm."""
+
+    def __init__(self):
+        super().__init__()
+        self.line = nn.InstanceNorm1d(12, affine=True, track_running_stats=True)
+        self.image = nn.InstanceNorm2d(12, track_running_stats=True)
+        nn.init.normal_(self.line.weight)
+        nn.init.normal_(self.line.bias)
+        for norm in (self.line, self.image):
+            norm.running_mean.normal_()
+            norm.running_var.uniform_(0.1, 3)
+
+    def forward(self, x):
+        return self.line(x.flatten(2)), self.image(x)
+
+
 DIMS = {"B": (1, 4), "H": (2, 20), "W": (2, 20)}
 SWEEP = over(B=[4, 1], H=[20, 2], W=[9])
 CASES = [
     *variants(
         Case("group_norm", Norms, {"x": f32("B", 12, "H", "W")}, DIMS, SWEEP),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
+    *variants(
+        Case("instance_norm_running", Running, {"x": f32("B", 12, "H", "W")}, DIMS, SWEEP),
         decompose=RAW_AND_DECOMPOSED,
     ),
     Case(

@@ -1,4 +1,5 @@
 // Group norm and instance norm: a layer norm of each group's channels and pixels, then scale and shift by channel.
+#include "ops/batch_norm/batch_norm.h"
 #include "ops/forms.h"
 #include "ops/ops.h"
 
@@ -61,20 +62,19 @@ ValueId ByChannel(AtenCall& c, ValueId x) {
 }
 
 std::vector<ValueId> InstanceNorm(AtenCall& c) {
-  ValueId x = c.Tensor("input");
-  if (!c.BoolOr("use_input_stats", true))
-    c.Fail(Unsupported("instance norm by running statistics: use track_running_stats=False"));
-  c.Ignore({"running_mean", "running_var"});
-  return {ByChannel(c, x)};
+  if (!c.BoolOr("use_input_stats", true)) return {NormByRunningStatistics(c)};
+  if (c.Given("running_mean") || c.Given("running_var"))
+    c.Fail(Unsupported("a norm that updates its running statistics: export model.eval()"));
+  return {ByChannel(c, c.Tensor("input"))};
 }
 
-// What instance norm decomposes to: one image that has the channels of all.
+// A batch norm of a batch's own statistics; instance norm decomposes to one of a single image that has the channels
+// of all, whose rows are a layer norm's.
 std::vector<ValueId> NoStatistics(AtenCall& c) {
   ValueId x = c.Tensor("input");
   c.Ignore({"training"});
-  if (c.ok() && c.Rank(x) > 1 && !c.DimsOf(x)[0].is_int(1))
-    c.Fail(Unsupported("batch norm over the statistics of a batch: export model.eval()"));
-  return {ByChannel(c, x), ir::kNoValue, ir::kNoValue};
+  const bool one_image = c.ok() && c.Rank(x) > 1 && c.DimOf(x, 0).is_int(1);
+  return {one_image ? ByChannel(c, x) : NormByBatchStatistics(c), ir::kNoValue, ir::kNoValue};
 }
 
 const AtenForm kForms[] = {

@@ -1,5 +1,7 @@
 #include "ops/index/index.h"
 
+#include <set>
+
 #include "ops/forms.h"
 #include "ops/nonzero/nonzero.h"
 #include "ops/ops.h"
@@ -136,10 +138,12 @@ std::vector<ValueId> Gather(AtenCall& c) {
 // Reads each of its dims backwards: strides of views are not negative.
 std::vector<ValueId> Flip(AtenCall& c) {
   ValueId x = c.Tensor("self");
+  std::set<int64_t> seen;
   for (int64_t d : c.IntsOr("dims", {})) {
     const int64_t dim = c.WrapAxis(d, c.Rank(x));
+    if (!seen.insert(dim).second) c.Fail(InvalidArgument("dim {} is named twice", d));
     if (!c.ok() || c.Rank(x) == 0) break;
-    const Expr size = c.DimsOf(x)[static_cast<size_t>(dim)];
+    const Expr size = c.DimOf(x, dim);
     ir::PointwiseProgram backwards;
     backwards.scalars = {size - 1};
     backwards.code = {{.op = PwOp::kScalar, .dtype = DType::kI64, .imm = 0},

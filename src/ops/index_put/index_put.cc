@@ -46,7 +46,7 @@ ValueId EmitPut(AtenCall& c, ValueId base, ValueId values, IndexArgs args, bool 
 // no positions: the write is a choice.
 std::vector<ValueId> MaskedPut(AtenCall& c, ValueId base, ValueId mask, ValueId values) {
   const auto rest = c.Rank(base) - c.Rank(mask);
-  if (c.Rank(values) == rest + 1 && c.DimsOf(values)[0].is_int(1))
+  if (c.Rank(values) == rest + 1 && c.DimOf(values, 0).is_int(1))
     values = c.Reshape(values, Dims(c.DimsOf(values).begin() + 1, c.DimsOf(values).end()));
   for (int64_t d = 0; d < rest; ++d) mask = c.Unsqueeze(mask, c.Rank(mask));
   const DType dtype = c.TypeOf(base);
@@ -64,12 +64,12 @@ std::vector<ValueId> IndexPut(AtenCall& c) {
   const bool by_mask = indices.size() == 1 && IsMask(c, indices[0]);
   const int64_t rest = by_mask ? c.Rank(base) - c.Rank(indices[0]) : 0;
   const bool one_a_mask =
-      c.Rank(values) <= rest || (c.Rank(values) == rest + 1 && ir::Broadcasts(c.DimsOf(values)[0]));
+      c.Rank(values) <= rest || (c.Rank(values) == rest + 1 && ir::Broadcasts(c.DimOf(values, 0)));
   if (by_mask && rest >= 0 && one_a_mask && !accumulate)
     return MaskedPut(c, base, indices[0], values);
   // One value for each true element: there are as many as the values say.
   const auto mask_size = [&] {
-    return by_mask && c.Rank(values) == rest + 1 ? c.DimsOf(values)[0] : Expr();
+    return by_mask && c.Rank(values) == rest + 1 ? c.DimOf(values, 0) : Expr();
   };
   IndexArgs args = ReadIndices(c, base, indices, mask_size);
   return {EmitPut(c, base, values, std::move(args), accumulate)};
@@ -96,7 +96,7 @@ std::vector<ValueId> Scatter(AtenCall& c, bool accumulate) {
   } else {
     values = c.Tensor("src");
     for (int64_t d = 0; c.ok() && d < rank; ++d)
-      values = c.Slice(values, d, c.table().Int(0), c.DimsOf(index)[static_cast<size_t>(d)]);
+      values = c.Slice(values, d, c.table().Int(0), c.DimOf(index, d));
   }
   return {EmitPut(c, base, values, AlongDim(c, index, dim), accumulate)};
 }

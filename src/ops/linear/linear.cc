@@ -63,7 +63,7 @@ std::vector<ValueId> Addmm(AtenCall& c) {
   };
   ValueId w = c.Transpose(b, 0, 1);
   if (!c.ok()) return {a};
-  if (is_one(beta) && is_one(alpha) && c.Rank(bias) == 1 && c.DimsOf(bias)[0] == c.DimsOf(w)[0])
+  if (is_one(beta) && is_one(alpha) && c.Rank(bias) == 1 && c.DimOf(bias, 0) == c.DimOf(w, 0))
     return {c.Emit(kLinear, {a, w, bias})};
   ValueId y = c.Emit(kLinear, {a, w});
   if (!is_one(alpha)) y = c.Binary(PwOp::kMul, c.Of(y), alpha);

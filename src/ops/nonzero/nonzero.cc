@@ -26,7 +26,7 @@ std::vector<ValueId> PositionsByDim(AtenCall& c, ValueId x, Expr exported) {
   std::vector<ValueId> columns;
   for (int64_t d = 0; c.ok() && d < rank; ++d)
     columns.push_back(c.Reshape(c.Slice(positions, 1, c.table().Int(d), c.table().Int(1)),
-                                {c.DimsOf(positions)[0]}));
+                                {c.DimOf(positions, 0)}));
   return columns;
 }
 

@@ -144,8 +144,10 @@ Values Glu(AtenCall& c) {
   const int64_t dim = c.AxisOr("dim", c.Rank(f.x), -1);
   if (c.Rank(f.x) == 0) c.Fail(InvalidArgument("glu of a 0-d tensor"));
   if (!c.ok()) return {f.x};
-  const Expr size = c.DimsOf(f.x)[static_cast<size_t>(dim)];
-  const Expr half = sym::FloorDiv(size, c.table().Int(2));
+  const Expr size = c.DimOf(f.x, dim);
+  const Expr two = c.table().Int(2), half = sym::FloorDiv(size, two);
+  c.Require(sym::Eq(sym::Mod(size, two), c.table().Int(0)),
+            fmt::format("glu halves a dim of {}, which is odd", sym::ToString(size)));
   ValueId gate = f.Do(PwOp::kSigmoid, c.Slice(f.x, dim, half, half));
   return f.Result(f.Do(PwOp::kMul, c.Slice(f.x, dim, c.table().Int(0), half), gate));
 }

@@ -1,6 +1,7 @@
 // ATen's pointwise targets, one line each, and the few that need more than an instruction.
 #include "ops/aten.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -267,7 +268,9 @@ Values Arange(AtenCall& c) {
 template <bool lower>
 Values Triangle(AtenCall& c) {
   ValueId x = c.Tensor("self");
-  const Expr diagonal = c.SizeOr("diagonal", c.table().Int(0));
+  Expr diagonal = c.SizeOr("diagonal", c.table().Int(0));
+  constexpr int64_t kFar = int64_t{1} << 48;  // beyond any tensor, and `row + diagonal` is an int64
+  if (diagonal.is_int()) diagonal = c.table().Int(std::clamp(diagonal.value(), -kFar, kFar));
   const int64_t rank = c.Rank(x);
   if (rank < 2) c.Fail(InvalidArgument("needs a matrix, has rank {}", rank));
   if (!c.ok()) return {x};
@@ -307,6 +310,7 @@ Values Diff(AtenCall& c) {
   ValueId x = c.Tensor("self");
   const int64_t n = c.IntOr("n", 1), dim = c.AxisOr("dim", c.Rank(x), -1);
   if (c.Rank(x) == 0) c.Fail(InvalidArgument("diff of a 0-d tensor"));
+  if (!c.Repeats(n, "differences")) return {x};
   std::vector<ValueId> parts;
   for (const char* side : {"prepend", "append"}) {
     if (c.Given(side)) parts.push_back(c.Tensor(side));
@@ -315,8 +319,8 @@ Values Diff(AtenCall& c) {
   if (c.ok() && parts.size() > 1) x = c.Emit(kCat, parts, {{"dim", dim}});
   sym::Table& t = c.table();
   for (int64_t i = 0; c.ok() && i < n; ++i) {
-    const Expr length = sym::Max(t.Int(0), c.DimsOf(x)[static_cast<size_t>(dim)] - 1);
-    const Expr start = sym::Min(t.Int(1), c.DimsOf(x)[static_cast<size_t>(dim)]);
+    const Expr length = sym::Max(t.Int(0), c.DimOf(x, dim) - 1);
+    const Expr start = sym::Min(t.Int(1), c.DimOf(x, dim));
     ValueId later = c.Slice(x, dim, start, length), earlier = c.Slice(x, dim, t.Int(0), length);
     x = c.Binary(c.TypeOf(x) == DType::kBool ? PwOp::kNe : PwOp::kSub, c.Of(later), c.Of(earlier));
   }
@@ -434,6 +438,8 @@ const AtenForm kForms[] = {
     {"aten.pow.Scalar", Pow},
     {"aten.minimum.default", Binary<PwOp::kMin>},
     {"aten.maximum.default", Binary<PwOp::kMax>},
+    {"aten.min.other", Binary<PwOp::kMin>},
+    {"aten.max.other", Binary<PwOp::kMax>},
     {"aten.clamp.default", Clamp},
     {"aten.clamp.Tensor", Clamp},
     {"aten.clamp_min.default", Clamp},

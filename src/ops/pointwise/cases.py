@@ -197,6 +197,8 @@ def arithmetic():
         lambda a, b: a / (b.abs() + 1),
         torch.maximum,
         torch.minimum,
+        torch.max,  # of two tensors: a name of its own
+        torch.min,
         lambda a, b: torch.add(a, b, alpha=2),
         lambda a, b: torch.sub(a, b, alpha=0.5),
     )

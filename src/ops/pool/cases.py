@@ -37,6 +37,18 @@ class Ceil(nn.Module):
         )
 
 
+class CeilSmall(nn.Module):
+    """A window that is larger than the padded image has a place if it begins inside."""
+
+    def forward(self, x):
+        return (
+            f.max_pool2d(x, (5, 4), 3, 1, ceil_mode=True),
+            f.avg_pool2d(x, (5, 4), (2, 3), 1, ceil_mode=True),
+            f.avg_pool2d(x, (5, 4), (2, 3), 1, ceil_mode=True, count_include_pad=False),
+            f.max_pool1d(x[:, 0], 4, 3, ceil_mode=True),
+        )
+
+
 class OneDim(nn.Module):
     def forward(self, x):
         return (
@@ -110,6 +122,7 @@ CASES = [
         decompose=RAW_AND_DECOMPOSED,
     ),
     Case("pool_ceil", Ceil, {"x": f32("B", 2, 13, 16)}, {"B": (1, 3)}, over(B=[3, 1])),
+    Case("pool_ceil_small", CeilSmall, {"x": f32("B", 2, 2, 3)}, {"B": (1, 3)}, over(B=[3, 1])),
     Case("max_pool2d_i64", Max, {"x": i64("B", 3, "H", "W")}, DIMS, SWEEP[:2]),
     Case("avg_pool2d_bf16", Mean, {"x": bf16("B", 3, "H", "W")}, DIMS, SWEEP[:2], tolerance=1.6e-2),
 ]

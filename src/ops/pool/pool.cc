@@ -29,7 +29,9 @@ Types Infer(const InferContext& c) {
     if (w.before != w.after || 2 * w.before > w.size)
       return InvalidArgument("padding {}, {} of a window of {}: at most half of it, on both sides",
                              w.before, w.after, w.size);
-    LS_ASSIGN_OR_RETURN(dims[2 + i], InferPlaces(c, w, x.dims[2 + i], ceil != 0));
+    // Nor does torch pool an image without pixels, whatever its padding.
+    const int64_t least = std::max<int64_t>(1, LeastExtent(w, ceil != 0));
+    LS_ASSIGN_OR_RETURN(dims[2 + i], InferPlaces(c, w, x.dims[2 + i], least, ceil != 0));
   }
   return std::vector<TensorType>{{x.dtype, std::move(dims)}};
 }

@@ -70,7 +70,7 @@ struct Reduction {
   ValueId Of(const char* kind, ValueId v) const { return Of(kind, v, keepdim); }
   Expr Count() const {
     Expr count = c.table().Int(1);
-    for (int64_t d : dims) count = count * c.DimsOf(x)[static_cast<size_t>(d)];
+    for (int64_t d : dims) count = count * c.DimOf(x, d);
     return count;
   }
 };
@@ -143,22 +143,30 @@ std::vector<ValueId> VectorNorm(AtenCall& c) {
   return {c.Cast(norm, dtype)};
 }
 
+// One more -inf along each of the dims that may be empty: nothing has no maximum, but a logsumexp, which is -inf.
+ValueId NeverEmpty(const Reduction& r) {
+  AtenCall& c = r.c;
+  const Expr zero = c.table().Int(0);
+  Dims before(c.DimsOf(r.x).size(), zero), after = before;
+  for (int64_t d : r.dims) {
+    const auto at = static_cast<size_t>(d);
+    if (c.table().Bounds(c.DimsOf(r.x)[at]).lo < 1) after[at] = c.table().Int(1);
+  }
+  if (after == before) return r.x;
+  return c.Emit(kPad, {r.x},
+                {{"before", std::move(before)},
+                 {"after", std::move(after)},
+                 {"mode", std::string("constant")},
+                 {"value", -std::numeric_limits<double>::infinity()}});
+}
+
 // log(sum(exp(x - max))) + max, where an infinite max is not subtracted: it would give NaN.
 std::vector<ValueId> LogSumExp(AtenCall& c) {
   Reduction r(c);
   if (!c.ok()) return {r.x};
   if (!IsFloat(c.TypeOf(r.x))) r.x = c.Cast(r.x, DType::kF32);
+  r.x = NeverEmpty(r);
   const DType dtype = Widen(r), t = c.TypeOf(r.x);
-  // Of nothing it is -inf, but a maximum of nothing has no value: where a dim may be empty, -inf is one of its elements.
-  for (int64_t d : r.dims) {
-    Dims dims = c.DimsOf(r.x);
-    Expr& size = dims[static_cast<size_t>(d)];
-    if (c.table().IsTrue(sym::Ge(size, c.table().Int(1))) == sym::Tri::kYes) continue;
-    size = c.table().Int(1);
-    const ValueId nothing = c.Full(dims, t, -std::numeric_limits<double>::infinity());
-    r.x = c.Emit(kCat, {r.x, nothing}, {{"dim", d}});
-    if (!c.ok()) return {r.x};
-  }
   auto finite = [&](ValueId max) {
     ValueId infinite = c.Pointwise(PwOp::kIsInf, {c.Of(max)}, t, DType::kBool);
     return c.Pointwise(PwOp::kWhere, {c.Of(infinite), c.Number(0.0), c.Of(max)}, t, t);

@@ -41,7 +41,7 @@ std::vector<ValueId> OfSelf(AtenCall& c) {
   const Dims* dims = c.ExportedDims(0);
   // One number serves every element.
   if (c.Rank(repeats) == 0) repeats = c.Unsqueeze(repeats, 0);
-  repeats = c.Expand(repeats, {c.DimsOf(x)[static_cast<size_t>(dim)]});
+  repeats = c.Expand(repeats, {c.DimOf(x, dim)});
   const ValueId index = RepeatIndex(c, repeats,
                                     dims && dim < static_cast<int64_t>(dims->size())
                                         ? (*dims)[static_cast<size_t>(dim)]

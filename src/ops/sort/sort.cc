@@ -27,7 +27,7 @@ std::vector<ValueId> EmitSort(AtenCall& c, ValueId x, int64_t dim, bool descendi
   if (!c.ok()) return {x, x};
   const bool zero_dim = c.Rank(x) == 0;
   if (zero_dim) x = c.Unsqueeze(x, 0);
-  if (!count) count = c.DimsOf(x)[static_cast<size_t>(dim)];
+  if (!count) count = c.DimOf(x, dim);
   std::vector<ValueId> sorted = c.EmitAll(
       kSort, {x}, {{"dim", dim}, {"descending", int64_t{descending}}, {"count", Dims{count}}});
   if (!c.ok()) return {x, x};

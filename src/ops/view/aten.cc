@@ -27,7 +27,7 @@ SliceBounds ReadSlice(AtenCall& c, ValueId x) {
   if (c.Rank(x) == 0) c.Fail(InvalidArgument("slice of a 0-d tensor"));
   if (b.step < 1) c.Fail(Unsupported("slice step {} (torch allows positive steps only)", b.step));
   if (!c.ok()) return b;
-  const Expr size = c.DimsOf(x)[static_cast<size_t>(b.dim)];
+  const Expr size = c.DimOf(x, b.dim);
   b.start = ClampIndex(c.SizeOr("start", c.table().Int(0)), size);
   Expr end = c.SizeOr("end", size);
   end = end.is_int(INT64_MAX) ? size : ClampIndex(end, size);
@@ -43,7 +43,7 @@ Values Slice(AtenCall& c) {
 
 // One element of a dim.
 Expr ReadIndex(AtenCall& c, ValueId x, int64_t dim) {
-  const Expr size = c.DimsOf(x)[static_cast<size_t>(dim)];
+  const Expr size = c.DimOf(x, dim);
   const Expr index = c.Size("index");
   return sym::Select(sym::Lt(index, c.table().Int(0)), index + size, index);
 }
@@ -55,7 +55,7 @@ Values Narrow(AtenCall& c) {
   const Expr length = c.Size("length"), start = c.Size("start");
   if (!c.ok() || c.Rank(x) == 0) return {x};
   sym::Table& t = c.table();
-  const Expr size = c.DimsOf(x)[static_cast<size_t>(dim)];
+  const Expr size = c.DimOf(x, dim);
   return {c.Slice(x, dim, sym::Select(sym::Lt(start, t.Int(0)), start + size, start), length)};
 }
 
@@ -155,7 +155,7 @@ Values Flatten(AtenCall& c) {
   if (rank == 0) return {c.Reshape(x, {c.table().Int(1)})};
   Dims sizes;
   for (int64_t i = 0; i < rank; ++i) {
-    Expr d = c.DimsOf(x)[static_cast<size_t>(i)];
+    Expr d = c.DimOf(x, i);
     if (i > start && i <= end)
       sizes.back() = sizes.back() * d;
     else
@@ -194,7 +194,7 @@ Values Squeeze(AtenCall& c) {
   if (!c.ok() || rank == 0) return {x};
   Dims sizes;
   for (int64_t i = 0; i < rank; ++i) {
-    const Expr d = c.DimsOf(x)[static_cast<size_t>(i)];
+    const Expr d = c.DimOf(x, i);
     const bool named = std::find(dims.begin(), dims.end(), i) != dims.end();
     if (!named) {
       sizes.push_back(d);
@@ -242,17 +242,21 @@ Values MoveDim(AtenCall& c) {
   std::vector<int64_t> perm(static_cast<size_t>(rank), -1);
   std::vector<bool> moved(static_cast<size_t>(rank), false);
   for (size_t i = 0; c.ok() && rank > 0 && i < from.size(); ++i) {
-    const int64_t source = c.WrapAxis(from[i], rank);
-    perm[static_cast<size_t>(c.WrapAxis(to[i], rank))] = source;
-    moved[static_cast<size_t>(source)] = true;
+    const auto source = static_cast<size_t>(c.WrapAxis(from[i], rank));
+    int64_t& place = perm[static_cast<size_t>(c.WrapAxis(to[i], rank))];
+    if (place >= 0 || moved[source])
+      c.Fail(InvalidArgument("dim {} or destination {} is named twice", from[i], to[i]));
+    place = static_cast<int64_t>(source);
+    moved[source] = true;
   }
+  if (!c.ok()) return {x};
   int64_t next = 0;  // the others keep their order
   for (int64_t& p : perm) {
     if (p >= 0) continue;
     while (moved[static_cast<size_t>(next)]) ++next;
     p = next++;
   }
-  return {c.ok() ? c.Permute(x, std::move(perm)) : x};
+  return {c.Permute(x, std::move(perm))};
 }
 
 Values Transpose(AtenCall& c) {
@@ -277,8 +281,9 @@ Values Unbind(AtenCall& c) {
   ValueId x = c.Tensor("self");
   const int64_t dim = c.AxisOr("dim", c.Rank(x), 0);
   if (!c.ok()) return {};
-  const Expr size = c.DimsOf(x)[static_cast<size_t>(dim)];
+  const Expr size = c.DimOf(x, dim);
   if (!size.is_int()) c.Fail(Unsupported("unbind of a dynamic size `{}`", sym::ToString(size)));
+  if (!c.ok() || !c.Repeats(size.value(), "pieces")) return {};
   Values parts;
   for (int64_t i = 0; c.ok() && i < size.value(); ++i)
     parts.push_back(DropDim(c, c.Slice(x, dim, c.table().Int(i), c.table().Int(1)), dim));
@@ -300,7 +305,7 @@ Values SplitWithSizes(AtenCall& c) {
   Dims lengths = c.Sizes("split_sizes");
   const int64_t dim = c.AxisOr("dim", c.Rank(x), 0);
   if (!c.ok() || c.Rank(x) == 0) return {};
-  const Expr size = c.DimsOf(x)[static_cast<size_t>(dim)];
+  const Expr size = c.DimOf(x, dim);
   Expr total = c.table().Int(0);
   for (Expr length : lengths) total = total + length;
   c.Require(sym::Eq(total, size), fmt::format("the pieces have {} elements, not {}",
@@ -311,7 +316,8 @@ Values SplitWithSizes(AtenCall& c) {
 // Pieces of `each`, the last one short; the count is fixed at export, so the size must be a constant or
 // the piece must divide it symbolically.
 Values SplitEvenly(AtenCall& c, ValueId x, int64_t dim, Expr each, int64_t count) {
-  const Expr size = c.DimsOf(x)[static_cast<size_t>(dim)];
+  if (!c.Repeats(count, "pieces")) return {};
+  const Expr size = c.DimOf(x, dim);
   Dims lengths;
   Expr rest = size;
   for (int64_t i = 0; i < count; ++i) {
@@ -327,18 +333,18 @@ Values Split(AtenCall& c) {
   const Expr each = c.Size("split_size");
   if (!c.ok()) return {};
   // Of nothing there is one piece, of nothing.
-  const Expr count =
-      sym::Max(c.table().Int(1), sym::CeilDiv(c.DimsOf(x)[static_cast<size_t>(dim)], each));
+  const Expr count = sym::Max(c.table().Int(1), sym::CeilDiv(c.DimOf(x, dim), each));
   if (!count.is_int())
     c.Fail(Unsupported("split into `{}` pieces: not a constant", sym::ToString(count)));
-  return c.ok() ? SplitEvenly(c, x, dim, each, count.value()) : Values{};
+  if (!c.ok()) return {};
+  return SplitEvenly(c, x, dim, each, count.value());
 }
 
 Values Chunk(AtenCall& c) {
   ValueId x = c.Tensor("self");
   const int64_t chunks = c.Int("chunks"), dim = c.AxisOr("dim", c.Rank(x), 0);
   if (!c.ok() || chunks < 1) return {};
-  const Expr size = c.DimsOf(x)[static_cast<size_t>(dim)];
+  const Expr size = c.DimOf(x, dim);
   const Expr each = sym::CeilDiv(size, c.table().Int(chunks));
   // torch makes fewer chunks where the size is small: legal only if the count is the same at every size.
   const Expr count = size.is_int() ? sym::CeilDiv(size, each) : c.table().Int(chunks);
@@ -351,9 +357,9 @@ Values TensorSplitSections(AtenCall& c) {
   const int64_t count = c.Int("sections"), dim = c.AxisOr("dim", c.Rank(x), 0);
   if (count < 1 || c.Rank(x) == 0)
     c.Fail(InvalidArgument("tensor_split of rank {} into {} parts", c.Rank(x), count));
-  if (!c.ok()) return {};
+  if (!c.Repeats(count, "pieces")) return {};
   sym::Table& t = c.table();
-  const Expr size = c.DimsOf(x)[static_cast<size_t>(dim)], parts = t.Int(count);
+  const Expr size = c.DimOf(x, dim), parts = t.Int(count);
   const Expr each = sym::FloorDiv(size, parts), longer = sym::Mod(size, parts);
   Dims lengths;
   for (int64_t i = 0; i < count; ++i)
@@ -369,7 +375,7 @@ Values TensorSplitIndices(AtenCall& c) {
   if (c.Rank(x) == 0) c.Fail(InvalidArgument("tensor_split of a 0-d tensor"));
   if (!c.ok()) return {};
   sym::Table& t = c.table();
-  const Expr size = c.DimsOf(x)[static_cast<size_t>(dim)], zero = t.Int(0);
+  const Expr size = c.DimOf(x, dim), zero = t.Int(0);
   Values parts;
   Expr begin = zero;
   for (size_t i = 0; i <= indices.size(); ++i) {
