@@ -31,7 +31,7 @@ struct Report {
 
 // Symbols of a live shape must be given; host values and sizes born from data only where the cost depends on them.
 Result<std::vector<int64_t>> PointValues(const Report& report, const std::vector<std::string>& at) {
-  LS_ASSIGN_OR_RETURN(std::vector<Point> points, ParseSweeps(at));
+  LS_ASSIGN_OR_RETURN(std::vector<Point> points, ParseSweeps(at, "--at"));
   if (points.size() != 1)
     return InvalidArgument("--at gives {} live shapes: one value a symbol, as --at S=128,B=1",
                            points.size());
