@@ -39,8 +39,8 @@ constexpr const char* kCostHelp = R"(Examples:
   liveshape cost model.live                              # expressions over the symbols
   liveshape cost model.live --at S=128,B=1               # and what they are at a live shape
   liveshape cost model.live --at S=1 --at P=500 --json | jq .total
-FLOPs are those of torch's FlopCounterMode (matrix products, attention over all keys); `needed` leaves out keys that
-a recognised mask hides. Bytes: what each op must read and write once. Peak memory: the most that tensors and
+FLOPs are those of torch's FlopCounterMode (matrix products, attention over all keys), equal products once;
+`needed` leaves out keys that a recognised mask hides. Bytes: what each op must read and write once. Peak memory: the most that tensors and
 kernels' scratch take in the arena at one time, which no plan can undercut; scratch grows with --threads. `tensors`:
 the most that tensors alone take.
 `planned here`: the arena if it were planned for just this live shape, and its lower bound, which is the peak. That of

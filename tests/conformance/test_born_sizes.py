@@ -64,6 +64,12 @@ def test_a_number_that_the_export_knows_is_compared_with_the_data(case, exported
         assert not wrong or wrong in done.stderr
 
 
+def test_cost_takes_from_a_guard_what_data_must_be(exported, tmp_path):
+    cli("compile", exported("item_claimed_raw"), "-o", tmp_path / "m.live")
+    cost = json.loads(cli("cost", tmp_path / "m.live", "--at", "S=5", "--json").stdout)
+    assert (cost["shape"]["item"], cost["shape"]["item_1"], cost["shape"]["item_2"]) == (5, 10, 4)
+
+
 def test_without_a_bound_compile_names_the_symbol_and_the_flag(exported, tmp_path):
     failed = cli("compile", exported("repeat_interleave_raw"), "-o", tmp_path / "m.live", code=2)
     assert "`u0` has no maximum" in failed.stderr and "--bound u0=N" in failed.stderr
