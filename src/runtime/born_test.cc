@@ -194,6 +194,12 @@ TEST_F(BornTest, ASymbolWithoutAGiverOrUsedTooEarlyIsRefused) {
     }
   EXPECT_THAT(ir::Verify(*twice.graph).message(), HasSubstr("has one already"));
 
+  BornMaker typed;
+  typed.Output("kept", typed.Nonzeros(typed.x, "u0", 64));
+  for (ir::Node& node : typed.graph->nodes)
+    if (node.op == &ops::kIndex) node.Set("wrap", 1.5);
+  EXPECT_THAT(ir::Verify(*typed.graph).message(), HasSubstr("attribute `wrap` has the wrong type"));
+
   // A symbol that claims to be known before what it is read from: no plan.
   BornMaker early;
   ir::ValueId a = early.Nonzeros(early.x, "u0", 64);

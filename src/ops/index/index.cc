@@ -8,6 +8,7 @@ namespace liveshape::ops {
 
 Result<Dims> IndexedDims(const InferContext& c, const Dims& x, size_t first_index) {
   LS_ASSIGN_OR_RETURN(std::vector<int64_t> axes, NeedAttr<std::vector<int64_t>>(c, "axes"));
+  if (c.node.Has("wrap")) LS_RETURN_IF_ERROR(NeedAttr<int64_t>(c, "wrap").status());
   if (axes.empty() || c.inputs.size() != first_index + axes.size())
     return InvalidArgument("{} axes for {} inputs", axes.size(), c.inputs.size());
   for (size_t i = 0; i < axes.size(); ++i) {
