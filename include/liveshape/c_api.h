@@ -227,7 +227,8 @@ LS_API ls_status ls_session_run(ls_session* session, const ls_tensor* inputs, si
 
 /* ls_tensor out;
  * if (ls_session_output(session, 0, &out) != LS_OK) die(ls_last_error());
- * After a bind its dims; after a run its data too, where the run left it in session memory. */
+ * After a bind its dims, -1 (and 0 bytes) where only data will tell; after a run its data too, where the run left it
+ * in session memory. */
 LS_API ls_status ls_session_output(const ls_session* session, size_t index, ls_tensor* output);
 
 /* ls_session_set_cancelled(session, 1);                 from any thread: the run returns LS_CANCELLED

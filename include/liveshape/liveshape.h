@@ -36,7 +36,7 @@ class Graph;
 }
 class Backend;  // runtime/backend.h
 
-// Of an output on a backend that computes nothing: only data would tell this dim.
+// Of an output whose dim only data tells: until a run, or after one on a backend that computes nothing.
 inline constexpr int64_t kUnknownDim = -1;
 
 // A tensor in somebody's memory: row-major and dense.
@@ -209,7 +209,8 @@ class Session {
 
   size_t output_count() const;
   const TensorRef& output(size_t i) const;  // of the last run; dims are live after Bind already...
-  bool output_known_at_bind(size_t i) const;  // ... unless its size comes from data: after Run then
+  bool output_known_at_bind(
+      size_t i) const;  // ... unless its size comes from data: kUnknownDim till Run
   std::span<const int64_t> symbol_values() const;  // the bound shape
 
   // On a backend with memory of its own (WebGPU) tensors may stay there between runs; elsewhere kUnsupported.

@@ -293,7 +293,7 @@ class Session:
 
     @property
     def output_shapes(self) -> list[tuple[int, ...]]:
-        """At the live shape; those that come from data are known after a run."""
+        """At the live shape; sizes that come from data are known after a run, and -1 before."""
         return [self.core.output_dims(i) for i in range(len(self.outputs))]
 
     @property

@@ -221,10 +221,43 @@ void MappedFile::Forget(std::span<const std::byte> range) const {
 #endif
 }
 
+namespace {
+
+std::string NameOfOpenFile(int fd) { return fmt::format("/proc/self/fd/{}", fd); }
+
+// A file in the folder of `path` that has no name; negative where that, or naming it later, cannot be done.
+int OpenUnnamed([[maybe_unused]] const std::string& path) {
+#if defined(O_TMPFILE)
+  const size_t slash = path.rfind('/');
+  const std::string folder = slash == path.npos ? "." : path.substr(0, slash + 1);
+  const int fd = open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+  if (fd < 0 || access(NameOfOpenFile(fd).c_str(), F_OK) == 0) return fd;
+  close(fd);
+#endif
+  return -1;
+}
+
+}  // namespace
+
 AtomicFile::~AtomicFile() {
   if (fd_ < 0) return;
   close(fd_);
-  unlink(temporary_.c_str());
+  if (!temporary_.empty()) unlink(temporary_.c_str());
+}
+
+template <typename Make>
+int AtomicFile::MakeTemporary(Make&& make) {
+#if defined(__wasi__)
+  const long id = 0;
+#else
+  const long id = getpid();
+#endif
+  int error = EEXIST;
+  for (int attempt = 0; error == EEXIST && attempt < 1000; ++attempt) {
+    temporary_ = fmt::format("{}.{}-{}.tmp", path_, id, attempt);
+    error = make();
+  }
+  return error;
 }
 
 Status AtomicFile::Create(const std::string& path) {
@@ -234,19 +267,15 @@ Status AtomicFile::Create(const std::string& path) {
   if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
     return InvalidArgument("cannot write `{}`: it exists and is not a regular file", path);
 
-#if defined(__wasi__)
-  const long id = 0;
-#else
-  const long id = getpid();
-#endif
   path_ = path;
-  for (int attempt = 0; fd_ < 0 && attempt < 1000; ++attempt) {
-    temporary_ = fmt::format("{}.{}-{}.tmp", path, id, attempt);
-    fd_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd_ < 0 && errno != EEXIST) break;
-  }
-  if (fd_ < 0) return InvalidArgument("cannot create `{}`: {}", temporary_, Reason(errno));
+  temporary_.clear();
   offset_ = 0;
+  if ((fd_ = OpenUnnamed(path)) >= 0) return {};
+  const int error = MakeTemporary([&] {
+    fd_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    return fd_ < 0 ? errno : 0;
+  });
+  if (error != 0) return InvalidArgument("cannot create `{}`: {}", temporary_, Reason(error));
   return {};
 }
 
@@ -258,7 +287,7 @@ Status AtomicFile::Write(std::span<const std::byte> bytes) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
       return ResourceExhausted("cannot write {} bytes at offset {} of `{}`: {}", bytes.size(),
-                               offset_, temporary_, Reason(errno));
+                               offset_, path_, Reason(errno));
     }
     offset_ += static_cast<size_t>(n);
     bytes = bytes.subspan(static_cast<size_t>(n));
@@ -279,6 +308,18 @@ Status AtomicFile::PadTo(size_t alignment) {
 
 Status AtomicFile::Commit() {
   LS_CHECK(fd_ >= 0);
+  if (temporary_.empty()) {
+    const int error = MakeTemporary([&] {
+      return linkat(AT_FDCWD, NameOfOpenFile(fd_).c_str(), AT_FDCWD, temporary_.c_str(),
+                    AT_SYMLINK_FOLLOW) < 0
+                 ? errno
+                 : 0;
+    });
+    if (error != 0) {
+      close(std::exchange(fd_, -1));
+      return InvalidArgument("cannot create `{}`: {}", temporary_, Reason(error));
+    }
+  }
   const int fd = std::exchange(fd_, -1);
   // close reports what a network file system could not write.
   const bool closed = close(fd) == 0;

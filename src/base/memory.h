@@ -54,7 +54,8 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-// Writes to a temporary name beside `path`, then renames: nothing is ever half-written.
+// Writes beside `path`, then renames: nothing is ever half-written. Where the file system can, what is written has no
+// name until it is whole, so that a process that is killed leaves nothing behind.
 //   AtomicFile file; LS_RETURN_IF_ERROR(file.Create(path)); file.Write(bytes); return file.Commit();
 class AtomicFile {
  public:
@@ -69,7 +70,10 @@ class AtomicFile {
   Status Commit();
 
  private:
-  std::string path_, temporary_;
+  // Finds a temporary name that `make` can make; it returns 0 or an errno.
+  template <typename Make>
+  int MakeTemporary(Make&& make);
+  std::string path_, temporary_;  // no temporary name yet: an unnamed file
   int fd_ = -1;
   size_t offset_ = 0;
 };

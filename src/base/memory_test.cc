@@ -1,7 +1,11 @@
 #include "base/memory.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -125,6 +129,25 @@ TEST(AtomicFile, AppearsWholeOrNotAtAll) {
   ASSERT_TRUE(file.Commit().ok());
   EXPECT_EQ(Slurp(path), "abc" + std::string(61, '\0') + "z");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(AtomicFile, AKilledWriterLeavesNothingBehind) {
+  const std::filesystem::path folder = TestPath("killed");
+  std::filesystem::create_directories(folder);
+  const int probe = open(folder.c_str(), O_TMPFILE | O_WRONLY, 0666);
+  const pid_t child = fork();
+  if (child == 0) {
+    AtomicFile file;
+    if (!file.Create(folder / "out.bin").ok() || !file.Write(Bytes("half")).ok()) _exit(1);
+    raise(SIGKILL);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_TRUE(probe < 0 || std::filesystem::is_empty(folder));
+  EXPECT_FALSE(std::filesystem::exists(folder / "out.bin"));
+  close(probe);
   std::filesystem::remove_all(folder);
 }
 

@@ -134,16 +134,18 @@ Status ReadInputs(ls_session& session, const ls_tensor* inputs, size_t count, co
 }
 
 ls_tensor ToC(const TensorRef& tensor) {
+  const bool known = std::ranges::find(tensor.dims, kUnknownDim) == tensor.dims.end();
   return {static_cast<ls_dtype>(tensor.dtype), static_cast<int32_t>(tensor.dims.size()),
-          tensor.dims.data(), tensor.data, tensor.bytes()};
+          tensor.dims.data(), tensor.data, known ? tensor.bytes() : 0};
 }
 
 Status Fits(const ls_session& session, size_t output, const ls_tensor& memory) {
   const TensorRef& live = session.session->output(output);
-  if (memory.data == nullptr || memory.bytes >= live.bytes()) return {};
+  const size_t bytes = ToC(live).bytes;
+  if (memory.data == nullptr || memory.bytes >= bytes) return {};
   return OutOfRange("run: output {} `{}` is [{}], {} bytes, and {} are given", output,
-                    session.artifact->outputs()[output].name, fmt::join(live.dims, ", "),
-                    live.bytes(), memory.bytes);
+                    session.artifact->outputs()[output].name, fmt::join(live.dims, ", "), bytes,
+                    memory.bytes);
 }
 
 Status Bind(ls_session& session) {

@@ -49,7 +49,7 @@ size_t Width(std::string_view text) {  // code points: `µs` is two
 
 int Fail(std::string_view subcommand, const Status& status, bool json) {
   std::fflush(stdout);
-  fmt::print(stderr, "liveshape {}: {}\n", subcommand, status.message());
+  Say("liveshape {}: {}\n", subcommand, status.message());
   if (json) {
     JsonWriter writer;
     writer.Object([&] {

@@ -1,6 +1,9 @@
 // What the subcommands share: errors to exit codes, backends by name, tensors that own their bytes, tables.
 #pragma once
 
+#include <fmt/format.h>
+
+#include <cstdio>
 #include <map>
 #include <memory>
 #include <span>
@@ -17,6 +20,12 @@
 namespace liveshape::cli {
 
 inline constexpr int kGood = 0, kCheckFailed = 1, kBadInput = 2;
+
+// On stderr. A message that cannot be written is lost, no more: what is asked for is on stdout.
+template <typename... Args>
+void Say(fmt::format_string<Args...> format, Args&&... args) {
+  std::fputs(fmt::format(format, std::forward<Args>(args)...).c_str(), stderr);
+}
 
 // Says what is wrong on stderr (with --json also as {"error": ...} on stdout); returns kBadInput.
 int Fail(std::string_view subcommand, const Status& status, bool json);

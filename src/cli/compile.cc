@@ -59,7 +59,7 @@ void PrintText(const CompileOptions& options, const CompileReport& report) {
   fmt::print("{}: {} nodes ({}), {:.1f} MB of constants, {:.2f} s\n", options.output, report.nodes,
              OpCounts(report), static_cast<double>(report.constant_bytes) / 1e6, report.seconds);
   std::fflush(stdout);
-  for (const std::string& warning : report.warnings) fmt::print(stderr, "warning: {}\n", warning);
+  for (const std::string& warning : report.warnings) Say("warning: {}\n", warning);
 }
 
 Status Compile(const CompileOptions& options) {
@@ -80,9 +80,7 @@ Status Compile(const CompileOptions& options) {
       return constant.data.size() > 4096 ? constant.name : std::string();
     };
   }
-  request.progress = [](std::string_view pass, double ms) {
-    fmt::print(stderr, "{:>10.1f} ms  {}\n", ms, pass);
-  };
+  request.progress = [](std::string_view pass, double ms) { Say("{:>10.1f} ms  {}\n", ms, pass); };
   LS_ASSIGN_OR_RETURN(CompileReport report, CompileFile(request));
   if (options.json)
     fmt::print("{}\n", CompileJson(options.input, options.output, options.quant, report));

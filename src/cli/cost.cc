@@ -29,9 +29,24 @@ struct Report {
   }
 };
 
+// What a guard `symbol == e` makes of a value known at run, if `values` has all that e needs: those of stage 0.
+std::optional<int64_t> RequiredValue(const ir::Graph& graph, uint32_t symbol,
+                                     std::span<const int64_t> values) {
+  const sym::Table& table = graph.table();
+  for (const ir::Guard& guard : graph.guards) {
+    if (guard.condition.kind() != sym::Kind::kEq) continue;
+    for (const size_t side : {0, 1}) {
+      const sym::Expr own = guard.condition.args()[side], other = guard.condition.args()[1 - side];
+      if (!own.is_symbol() || own.symbol() != symbol || table.StageOf(other) != 0) continue;
+      if (const auto value = table.Evaluate(other, values); value.ok()) return *value;
+    }
+  }
+  return {};
+}
+
 // Symbols of a live shape must be given; host values and sizes born from data only where the cost depends on them.
 Result<std::vector<int64_t>> PointValues(const Report& report, const std::vector<std::string>& at) {
-  LS_ASSIGN_OR_RETURN(std::vector<Point> points, ParseSweeps(at));
+  LS_ASSIGN_OR_RETURN(std::vector<Point> points, ParseSweeps(at, "--at"));
   if (points.size() != 1)
     return InvalidArgument("--at gives {} live shapes: one value a symbol, as --at S=128,B=1",
                            points.size());
@@ -46,6 +61,10 @@ Result<std::vector<int64_t>> PointValues(const Report& report, const std::vector
     if (given || info.stage == 0) continue;
     values[i] = info.lo;
     if (info.lo == info.hi) continue;
+    if (const std::optional<int64_t> required = RequiredValue(report.graph(), i, values)) {
+      values[i] = *required;
+      continue;
+    }
     for (const sym::Expr e : {report.cost.total.flops, report.cost.total.needed_flops,
                               report.cost.total.bytes, report.cost.total.live})
       if (std::ranges::count(table.FreeSymbols(e), i) > 0)

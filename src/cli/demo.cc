@@ -79,8 +79,7 @@ Result<std::vector<Row>> Walk(const Artifact& artifact, Session& session, const 
         row.max_abs_diff = std::max(row.max_abs_diff, c.max_abs_diff);
         row.allowed = std::max(row.allowed, c.allowed);
         if (!c.ok)
-          fmt::print(stderr, "demo: {}, output `{}` {}\n", ToString(step.shape),
-                     step.outputs[o].name, c.problem);
+          Say("demo: {}, output `{}` {}\n", ToString(step.shape), step.outputs[o].name, c.problem);
       }
       row.stats = session.stats();
       session.Trim();  // so that the next row shows its own shape's pages, not this one's

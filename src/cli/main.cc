@@ -4,9 +4,11 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "base/interpose.h"
+#include "cli/common.h"
 #include "cli/options.h"
 #include "liveshape/version.h"
 
@@ -37,8 +39,8 @@ constexpr const char* kCostHelp = R"(Examples:
   liveshape cost model.live                              # expressions over the symbols
   liveshape cost model.live --at S=128,B=1               # and what they are at a live shape
   liveshape cost model.live --at S=1 --at P=500 --json | jq .total
-FLOPs are those of torch's FlopCounterMode (matrix products, attention over all keys); `needed` leaves out keys that
-a recognised mask hides. Bytes: what each op must read and write once. Peak memory: the most that tensors and
+FLOPs are those of torch's FlopCounterMode (matrix products, attention over all keys), equal products once;
+`needed` leaves out keys that a recognised mask hides. Bytes: what each op must read and write once. Peak memory: the most that tensors and
 kernels' scratch take in the arena at one time, which no plan can undercut; scratch grows with --threads. `tensors`:
 the most that tensors alone take.
 `planned here`: the arena if it were planned for just this live shape, and its lower bound, which is the peak. That of
@@ -286,8 +288,8 @@ bool SaysUnknownCommand(const CLI::App& app, const std::vector<std::string>& arg
     if (command->get_name() == arguments[0]) return false;
     known.push_back(command->get_name());
   }
-  fmt::print(stderr, "liveshape: there is no subcommand `{}`: there are {}; see liveshape --help\n",
-             arguments[0], fmt::join(known, ", "));
+  Say("liveshape: there is no subcommand `{}`: there are {}; see liveshape --help\n", arguments[0],
+      fmt::join(known, ", "));
   return true;
 }
 
@@ -319,7 +321,19 @@ int Main(std::vector<std::string> arguments) {
 }  // namespace
 }  // namespace liveshape::cli
 
+// What was asked for is on stdout: if it could not be written, as where the disk is full, that is no success. fmt throws
+// where stdio fails at once; what stdio puts off, or iostreams swallow, the flag of the stream tells.
 int main(int argc, char** argv) {
   liveshape::InstallAllocationObserver();
-  return liveshape::cli::Main({argv + 1, argv + argc});
+  int code = liveshape::cli::kBadInput;
+  bool written = true;
+  try {
+    code = liveshape::cli::Main({argv + 1, argv + argc});
+  } catch (const std::system_error&) {
+    written = false;
+  }
+  written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && written;
+  if (written) return code;
+  liveshape::cli::Say("liveshape: cannot write to stdout\n");
+  return liveshape::cli::kBadInput;
 }

@@ -20,7 +20,7 @@ class Progress {
  public:
   explicit Progress(size_t kernels) : kernels_(kernels) {}
   ~Progress() {
-    if (shown_) fmt::print(stderr, "\r\033[K");
+    if (shown_) Say("\r\033[K");
   }
   void Begin(std::string shape, size_t done) {
     shape_ = std::move(shape);
@@ -33,8 +33,8 @@ class Progress {
     shown_ = true;
     constexpr size_t kWidth = 30;
     const size_t full = (before_ + done) * kWidth / kernels_;
-    fmt::print(stderr, "\r[{}{}] {}/{} kernels, {}\033[K", std::string(full, '#'),
-               std::string(kWidth - full, '.'), before_ + done, kernels_, shape_);
+    Say("\r[{}{}] {}/{} kernels, {}\033[K", std::string(full, '#'), std::string(kWidth - full, '.'),
+        before_ + done, kernels_, shape_);
     std::fflush(stderr);
   }
 

@@ -30,9 +30,9 @@ bool Names(const Point& point, const std::string& symbol) {
                      [&](const auto& entry) { return entry.first == symbol; });
 }
 
-// One --sweep flag: values of one symbol, or points.
-Result<std::vector<Point>> ParseSweep(const std::string& text) {
-  const std::string flag = fmt::format("--sweep \"{}\"", text);
+// One flag: values of one symbol, or points.
+Result<std::vector<Point>> ParseSweep(const std::string& text, std::string_view name) {
+  const std::string flag = fmt::format("{} \"{}\"", name, text);
   std::vector<std::string_view> groups = Split(text, ';');
   std::erase_if(groups, [](std::string_view group) { return group.empty(); });
   if (groups.empty())
@@ -68,6 +68,8 @@ Result<std::vector<Point>> ParseSweep(const std::string& text) {
 Result<int64_t> ParseInt(std::string_view text) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc::result_out_of_range)
+    return InvalidArgument("`{}` does not fit 64 bits", text);
   if (error != std::errc() || end != text.data() + text.size() || text.empty())
     return InvalidArgument("`{}` is not an integer", text);
   return value;
@@ -83,19 +85,19 @@ Result<std::pair<std::string, int64_t>> ParseAssignment(std::string_view flag,
   return std::pair(std::string(Trimmed(text.substr(0, equals))), *value);
 }
 
-Result<std::vector<Point>> ParseSweeps(std::span<const std::string> sweeps) {
+Result<std::vector<Point>> ParseSweeps(std::span<const std::string> sweeps, std::string_view name) {
   std::vector<Point> product = {{}};
   for (const std::string& text : sweeps) {
-    LS_ASSIGN_OR_RETURN(std::vector<Point> axis, ParseSweep(text));
+    LS_ASSIGN_OR_RETURN(std::vector<Point> axis, ParseSweep(text, name));
     if (axis.size() > kMaxPoints / product.size())
-      return InvalidArgument("--sweep: more than {} points", kMaxPoints);
+      return InvalidArgument("{}: more than {} points", name, kMaxPoints);
     std::vector<Point> wider;
     for (const Point& before : product)
       for (const Point& part : axis) {
         Point point = before;
         for (const auto& entry : part) {
           if (Names(before, entry.first))
-            return InvalidArgument("--sweep gives `{}` twice", entry.first);
+            return InvalidArgument("{} gives `{}` twice", name, entry.first);
           point.push_back(entry);
         }
         wider.push_back(std::move(point));

@@ -19,7 +19,9 @@ namespace liveshape::cli {
 // Symbol values in the order they were written. An empty point is the shape of a static model.
 using Point = std::vector<std::pair<std::string, int64_t>>;
 
-Result<std::vector<Point>> ParseSweeps(std::span<const std::string> sweeps);
+// `name` is what messages call the flag.
+Result<std::vector<Point>> ParseSweeps(std::span<const std::string> sweeps,
+                                       std::string_view name = "--sweep");
 std::string ToString(const Point& point);  // "S=4 B=2"; "static" if empty
 
 Result<int64_t> ParseInt(std::string_view text);

@@ -253,8 +253,7 @@ Result<bool> Verify(const VerifyOptions& options) {
   std::fflush(stdout);
   for (const Row& row : rows)
     for (const std::string& problem : row.problems)
-      fmt::print(stderr, "verify: {} on {}: {}\n", ToString(row.point->shape), row.backend,
-                 problem);
+      Say("verify: {} on {}: {}\n", ToString(row.point->shape), row.backend, problem);
   return good;
 }
 

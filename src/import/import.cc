@@ -288,6 +288,7 @@ Result<ImportResult> Importer::Run() {
   LS_RETURN_IF_ERROR(
       ImportGuards(archive_.program(), input_by_path_, flat_inputs_, *graph_, warnings_));
   LS_RETURN_IF_ERROR(ImportNodes(env));
+  graph_->guards.insert(graph_->guards.end(), claims_.begin(), claims_.end());
   if (sampler_->unchecked())
     warnings_.push_back(
         "sizes were not checked against the export's: no shape drawn meets all that the program "

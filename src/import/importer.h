@@ -92,6 +92,7 @@ class Importer {
   std::unique_ptr<ir::Graph> graph_;
   TensorStore store_;
   std::unique_ptr<ShapeSampler> sampler_;
+  std::vector<ir::Guard> claims_;             // about data; the sampler does not draw data
   std::map<uint32_t, uint32_t> state_bases_;  // base -> state
   std::map<std::string, TensorId> weight_by_target_;
   std::map<std::string, uint32_t> input_by_path_;

@@ -172,6 +172,22 @@ Result<ir::ValueId> Importer::ReadTensor(Env& env, std::string_view name) {
   return store_.Read(it->second);
 }
 
+namespace {
+
+// Of all results, those in lists too; empty for one that is no tensor.
+std::vector<std::string> TensorNames(const pt2::Node& node) {
+  std::vector<std::string> names;
+  for (const pt2::Arg& out : node.outputs) {
+    if (auto list = out.tensors())
+      names.insert(names.end(), list->begin(), list->end());
+    else
+      names.push_back(out.tensor() ? std::string(*out.tensor()) : std::string());
+  }
+  return names;
+}
+
+}  // namespace
+
 Result<ops::AtenValue> Importer::ToAten(Env& env, const pt2::Arg& arg) {
   if (arg.is_none() || arg.Is<pt2::Device>() || arg.Is<pt2::MemoryFormat>() ||
       arg.Is<pt2::Layout>())
@@ -244,8 +260,8 @@ Result<ops::AtenCall> Importer::MakeCall(Env& env, const pt2::Node& node,
   }
   ops::AtenCall call(*graph_, target, node.name, node.source.str(), std::move(args));
   std::vector<ir::Dims> exported;
-  for (const pt2::Arg& out : node.outputs) {
-    const pt2::TensorMeta* meta = out.tensor() ? env.graph.FindTensor(*out.tensor()) : nullptr;
+  for (const std::string& name : TensorNames(node)) {
+    const pt2::TensorMeta* meta = env.graph.FindTensor(name);
     exported.emplace_back();
     if (meta) {
       LS_ASSIGN_OR_RETURN(ir::TensorType type, TypeOf(*meta));
@@ -326,20 +342,33 @@ Status Importer::ImportItem(Env& env, const pt2::Node& node) {
   LS_ASSIGN_OR_RETURN(ir::ValueId x, ReadTensor(env, node.inputs[0].arg.tensor().value_or("")));
   if (IsFloat(graph_->type(x).dtype))
     return Unsupported("item() of a float tensor: only integers become sizes");
-  // Of a bool, torch makes `u0 == 1`.
+  // Of a bool, torch makes `u0 == 1`. Where it has found out what the number is equal to (a size, 4, the number of an
+  // earlier item), that is what it says, and what the data must be: the number gets a symbol of its own to compare.
   const std::vector<uint32_t> free = table().FreeSymbols(number);
-  if (free.size() != 1) return DataLoss("item() gives {}: not one symbol", sym::ToString(number));
+  uint32_t symbol = free.empty() ? 0 : free[0];
+  const bool named =
+      free.size() == 1 && ops::AwaitsData(*graph_, symbol) &&
+      (number.is_symbol() || number == sym::Eq(table().SymbolAt(symbol), table().Int(1)));
+  if (!named) {
+    std::string name = node.name;
+    while (table().FindSymbol(name)) name += '_';
+    const Expr own = table().Symbol({.name = name, .lo = sym::Interval::kNegInf, .stage = 1});
+    symbol = own.symbol();
+    claims_.push_back(
+        {sym::Eq(own, number), fmt::format("node `{}`: the program requires that item() is {}",
+                                           node.name, sym::ToString(number))});
+  }
   const std::vector<uint32_t> producers = graph_->Producers();
   const ir::ValueId root = ir::RootOfViews(*graph_, producers, x);
   const ir::Value& value = graph_->value(root);
   const auto layout = ir::LayoutInBase(*graph_, producers, root, x);
   if ((value.origin == ir::Origin::kInput || value.origin == ir::Origin::kState) &&
       IsInteger(value.type.dtype) && layout) {
-    graph_->host_values.push_back({free[0], value.origin, value.index, layout->offset});
+    graph_->host_values.push_back({symbol, value.origin, value.index, layout->offset});
     return {};
   }
   LS_ASSIGN_OR_RETURN(ops::AtenCall call, MakeCall(env, node, ShortTarget(node.target)));
-  call.GiveSymbol(free[0], call.Reshape(x, {}));
+  call.GiveSymbol(symbol, call.Reshape(x, {}));
   return call.status();
 }
 
@@ -399,13 +428,7 @@ Status Importer::CheckType(const Env& env, const std::string& name, ir::ValueId 
 
 Status Importer::BindOutputs(Env& env, const pt2::Node& node,
                              const std::vector<ir::ValueId>& values) {
-  std::vector<std::string> names;
-  for (const pt2::Arg& out : node.outputs) {
-    if (auto list = out.tensors())
-      names.insert(names.end(), list->begin(), list->end());
-    else
-      names.push_back(out.tensor() ? std::string(*out.tensor()) : std::string());
-  }
+  const std::vector<std::string> names = TensorNames(node);
   if (names.size() > values.size())
     return Internal("{} outputs are expected, the form gave {}", names.size(), values.size());
 

@@ -6,6 +6,7 @@
 
 #include "import/importer.h"
 #include "import/pt2/json.h"
+#include "ops/aten.h"
 #include "sym/parse.h"
 
 namespace liveshape::import {
@@ -102,8 +103,28 @@ void MarkHostValues(const pt2::Graph& graph, std::map<std::string, Declaration>&
     if (!IsItem(ShortTarget(node.target)) || node.outputs.empty()) continue;
     auto it = graph.sym_int_values.find(node.outputs[0].value_name());
     if (it == graph.sym_int_values.end()) continue;
-    if (std::string name = PlainSymbol(it->second.expr); !name.empty()) symbols[name].stage = 1;
+    if (std::string name = PlainSymbol(it->second.expr); ops::IsUnbacked(name))
+      symbols[name].stage = 1;
   }
+}
+
+// Whether some size or number of the graph is an expression over the symbol.
+bool Mentions(const pt2::Graph& graph, const std::string& name) {
+  const std::string text = fmt::format("Symbol('{}'", name);
+  const auto in = [&](const auto& value) { return value.expr.find(text) != std::string::npos; };
+  const auto in_value = [&](const auto& entry) { return in(entry.second); };
+  return std::ranges::any_of(graph.sym_int_values, in_value) ||
+         std::ranges::any_of(graph.sym_float_values, in_value) ||
+         std::ranges::any_of(graph.sym_bool_values, in_value) ||
+         std::ranges::any_of(
+             graph.tensor_values,
+             [&](const auto& entry) { return std::ranges::any_of(entry.second.sizes, in); }) ||
+         std::ranges::any_of(graph.nodes, [&](const pt2::Node& node) {
+           return std::ranges::any_of(node.inputs, [&](const pt2::NamedArg& input) {
+             const auto inner = input.arg.graph();
+             return inner && Mentions(*inner, name);
+           });
+         });
 }
 
 }  // namespace
@@ -165,6 +186,10 @@ Status DeclareSymbols(const pt2::Pt2Archive& archive, const ImportOptions& optio
     d->hi = value;
   }
   MarkHostValues(program.graph, symbols);
+  // A range stays behind where the exporter found what a number born from data is equal to.
+  std::erase_if(symbols, [&](const auto& entry) {
+    return ops::IsUnbacked(entry.first) && !Mentions(program.graph, entry.first);
+  });
   for (const auto& [name, d] : symbols)
     if (d.lo > d.hi) return DataLoss("symbol `{}` has an empty range [{}, {}]", name, d.lo, d.hi);
   for (const auto& [name, d] : symbols)

@@ -250,6 +250,22 @@ TEST_F(GraphTest, VerifyChecksHostValues) {
   ExpectError("symbol 9 of 2");
 }
 
+// Kernels rely on inputs being as large as their types say; bind can compare only what it knows.
+TEST_F(GraphTest, VerifyWantsSizesOfInputsKnownAtBind) {
+  const Expr n = graph_.table().Symbol({.name = "u0", .lo = 0, .hi = 64, .stage = 1});
+  const ValueId ids = graph_.AddInput("ids", {DType::kI64, {}});
+  const uint32_t place = graph_.value(ids).index;
+  graph_.host_values.push_back({.symbol = n.symbol(), .index = place, .element = Int(0)});
+  const ValueId rows = graph_.AddInput("rows", {DType::kF32, {s_, s_}});
+  EXPECT_TRUE(Verify(graph_).ok()) << Verify(graph_).message();
+  graph_.values[rows].type.dims[1] = n + 1;
+  ExpectError("input `rows` has the size u0 + 1, which only data tells");
+  graph_.values[rows].type.dims[1] = s_;
+  graph_.host_values.clear();
+  graph_.outputs = {{.name = "n", .scalar = n}};
+  ExpectError("`u0`, which nothing before it gives a value");
+}
+
 TEST_F(GraphTest, PrintShowsTheWholeGraph) {
   static const std::byte kBytes[256] = {};
   sym::Table& table = graph_.table();

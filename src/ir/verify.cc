@@ -11,7 +11,9 @@ class Verifier {
  public:
   explicit Verifier(const Graph& graph)
       : graph_(graph), table_(graph.table()), defined_(graph.values.size(), false) {
-    for (const sym::SymbolInfo& symbol : table_.symbols()) known_.push_back(symbol.stage < 2);
+    for (const sym::SymbolInfo& symbol : table_.symbols()) known_.push_back(symbol.stage == 0);
+    for (const HostValue& host : graph_.host_values)
+      if (host.symbol < known_.size()) known_[host.symbol] = true;
   }
 
   Status Run() {
@@ -73,14 +75,24 @@ class Verifier {
       const Input& input = graph_.inputs[i];
       if (input.value != kNoValue) {
         LS_RETURN_IF_ERROR(Define(input.value, Origin::kInput, i, "input", input.name));
+        for (Expr dim : graph_.type(input.value).dims)
+          LS_RETURN_IF_ERROR(CheckKnownAtBind(dim, input.name));
         continue;
       }
       LS_RETURN_IF_ERROR(CheckExpr(input.scalar, fmt::format("integer input `{}`", input.name)));
       if (!input.scalar.is_symbol() && !input.scalar.is_int())
         return InvalidArgument("integer input `{}` is {}: neither a symbol nor a constant",
                                input.name, ToString(input.scalar));
+      LS_RETURN_IF_ERROR(CheckKnownAtBind(input.scalar, input.name));
     }
     return {};
+  }
+
+  // What an input must be is compared with what it is at bind: kernels rely on it.
+  Status CheckKnownAtBind(Expr size, std::string_view input) const {
+    if (table_.StageOf(size) == 0) return {};
+    return InvalidArgument("input `{}` has the size {}, which only data tells", input,
+                           ToString(size));
   }
 
   Status CheckStored(ValueId id, DType dtype, std::span<const int64_t> dims, std::string_view what,
@@ -191,7 +203,7 @@ class Verifier {
   }
 
   Status CheckKnown(Expr e) const {
-    if (!e || table_.StageOf(e) < 2) return {};
+    if (!e || table_.StageOf(e) == 0) return {};
     for (uint32_t s : table_.FreeSymbols(e))
       if (!known_[s])
         return InvalidArgument("{} has `{}`, which nothing before it gives a value", ToString(e),

@@ -418,6 +418,15 @@ ValueId AtenCall::Binary(PwOp op, Operand a, Operand b) {
   return Pointwise(op, {a, b}, t, compares ? DType::kBool : t);
 }
 
+bool AwaitsData(const ir::Graph& graph, uint32_t symbol) {
+  return IsUnbacked(graph.table().symbols()[symbol].name) &&
+         std::ranges::none_of(graph.host_values,
+                              [&](const auto& h) { return h.symbol == symbol; }) &&
+         std::ranges::none_of(graph.nodes, [&](const ir::Node& node) {
+           return node.op->gives_symbol && node.Int("symbol") == symbol;
+         });
+}
+
 void AtenCall::GiveSymbol(uint32_t symbol, ValueId value) {
   if (!ok()) return;
   table().SetStage(symbol, 2);  // at least; passes/order_by_stage.cc has the last word
@@ -432,11 +441,8 @@ Expr AtenCall::SizeFrom(ValueId count, Expr exported, Expr limit) {
     Fail(Unsupported("the export does not say what the size of the result is called"));
     return {};
   }
-  // Torch calls what is born from data u0, u1, ...; anything else enters with an input.
-  if (!exported.is_symbol() || table().symbols()[exported.symbol()].name[0] != 'u') return exported;
+  if (!exported.is_symbol() || !AwaitsData(graph_, exported.symbol())) return exported;
   const uint32_t symbol = exported.symbol();
-  for (const ir::Node& node : graph_.nodes)
-    if (node.op->gives_symbol && node.Int("symbol") == symbol) return exported;
   const sym::SymbolInfo& info = table().symbols()[symbol];
   const int64_t lo = std::max<int64_t>(info.lo, 0);
   const int64_t hi = limit ? std::min(info.hi, table().Bounds(limit).hi) : info.hi;

@@ -32,6 +32,11 @@ using AtenValue =
     std::variant<std::monostate, ValueId, std::vector<ValueId>, Expr, std::vector<Expr>, double,
                  bool, std::string, DType, std::vector<double>>;
 
+// Torch calls what is born from data u0, u1, ...; a symbol of any other name enters with an input.
+inline bool IsUnbacked(std::string_view symbol) { return symbol.starts_with('u'); }
+// Whether nothing in `graph` gives this unbacked symbol its value yet.
+bool AwaitsData(const ir::Graph& graph, uint32_t symbol);
+
 class AtenCall {
  public:
   AtenCall(ir::Graph& graph, std::string target, std::string name, std::string source,

@@ -7,7 +7,7 @@
 //   at.total.flops;
 //
 // FLOPs are those of torch's FlopCounterMode: multiplications and additions of matrix products and attention,
-// masked keys included; every other op counts none. Bytes are what a step must move if it reads each element it
+// masked keys included, a product that the program computes twice counted once; every other op counts none. Bytes are what a step must move if it reads each element it
 // depends on once and writes each result once: an expanded dim counts once, a view costs nothing, an indexed read
 // counts the elements it picks, a constant what is stored of it.
 #pragma once

@@ -146,6 +146,25 @@ TEST_F(BornTest, DataThatContradictsTheProgramFailsTheRun) {
   ASSERT_TRUE(session->Run({&right.ref, 1}).ok());
 }
 
+TEST_F(BornTest, ABoundOutputShowsNoSizeOfAnEarlierRun) {
+  BornMaker m;
+  m.Output("kept", m.Nonzeros(m.x, "u0", 2));
+  m.Output("twice", m.Add(m.x, m.x));
+  auto session = MakeSession(m.Ordered(), {.strict = true});
+  auto few = Row({1, 0, 2});
+  ASSERT_TRUE(session->Run({&few.ref, 1}).ok());
+  EXPECT_THAT(session->output(0).dims, ElementsAre(2));
+  auto many = Row({1, 2, 3, 4});
+  for (Owned<float>* next : {&many, &few, &few}) {  // another shape, and the same one twice
+    ASSERT_TRUE(session->Bind({&next->ref, 1}).ok());
+    EXPECT_THAT(session->output(0).dims, ElementsAre(kUnknownDim));
+    EXPECT_THAT(session->output(1).dims, ElementsAre(next->ref.dims[0]));
+  }
+  ASSERT_TRUE(session->Run({&few.ref, 1}).ok());
+  ASSERT_FALSE(session->Run({&many.ref, 1}).ok());
+  EXPECT_THAT(session->output(0).dims, ElementsAre(kUnknownDim));
+}
+
 TEST_F(BornTest, NullKnowsAllDimsButThoseBornFromData) {
   BornMaker m;
   m.Output("kept", m.Nonzeros(m.x, "u0", 64));
@@ -174,6 +193,12 @@ TEST_F(BornTest, ASymbolWithoutAGiverOrUsedTooEarlyIsRefused) {
       break;
     }
   EXPECT_THAT(ir::Verify(*twice.graph).message(), HasSubstr("has one already"));
+
+  BornMaker typed;
+  typed.Output("kept", typed.Nonzeros(typed.x, "u0", 64));
+  for (ir::Node& node : typed.graph->nodes)
+    if (node.op == &ops::kIndex) node.Set("wrap", 1.5);
+  EXPECT_THAT(ir::Verify(*typed.graph).message(), HasSubstr("attribute `wrap` has the wrong type"));
 
   // A symbol that claims to be known before what it is read from: no plan.
   BornMaker early;

@@ -33,8 +33,12 @@ struct Session::Impl {
   struct Feed { size_t input, output; };
   std::vector<Feed> feeds;
   std::vector<bool> kept;  // outputs that are not brought back
-  std::vector<std::vector<size_t>>
-      unknown_dims;  // of each output: born from data that is not computed
+  struct DataDim {
+    size_t output, dim;
+    sym::Stage stage;
+  };
+  std::vector<DataDim> data_dims;  // of outputs: what no bind knows
+  sym::Stage known = 0;            // outputs have the dims of this stage and before
   Stats stats;
   StepTimes times;
   std::atomic<bool> cancel{false};
@@ -47,7 +51,8 @@ struct Session::Impl {
   Status Bind(std::span<const TensorRef> inputs);
   Status Run(std::span<const TensorRef> inputs, std::span<TensorRef> outputs);
   Status Execute();
-  void SetOutputDims();
+  void SetOutputDims(sym::Stage stage);
+  void AfterBind(bool changed, Clock::time_point start);
   Status BorrowInputs(std::span<const TensorRef> inputs);
   bool WritesToCaller(size_t output, const TensorRef& given) const;
   const void* WhereMade(size_t output, std::span<const TensorRef> caller) const;
@@ -93,10 +98,10 @@ Result<std::unique_ptr<Session>> Session::Create(std::shared_ptr<const Artifact>
     ref.dtype = scalar ? DType::kI64 : planned.operand.dtype;
     ref.dims.resize(planned.operand.rank);
     s.outputs.push_back(std::move(ref));
-    s.unknown_dims.emplace_back();
-    for (size_t d = 0; d < planned.operand.rank && !s.backend->computes(); ++d)
-      if (s.graph().table().StageOf(s.graph().type(planned.operand.value).dims[d]) > 1)
-        s.unknown_dims.back().push_back(d);
+    for (size_t d = 0; d < planned.operand.rank; ++d) {
+      const auto stage = s.graph().table().StageOf(s.graph().type(planned.operand.value).dims[d]);
+      if (stage > 0) s.data_dims.push_back({s.outputs.size() - 1, d, stage});
+    }
   }
   s.PrepareResident();
   s.stats.allocations_observed = AllocationsObserved();
@@ -157,17 +162,27 @@ void Session::Impl::Inject(const char* fault) {
   }
 }
 
-void Session::Impl::SetOutputDims() {
+// Numbers of later stages are still those of an earlier run: no dim shows them.
+void Session::Impl::SetOutputDims(sym::Stage stage) {
+  known = stage;
   const std::span<const int64_t> block = binding.block();
   for (size_t i = 0; i < outputs.size(); ++i) {
     const plan::Operand& operand = plan.outputs[i].operand;
     for (size_t d = 0; d < operand.rank; ++d) outputs[i].dims[d] = block[operand.dims_at + d];
-    for (size_t d : unknown_dims[i]) outputs[i].dims[d] = kUnknownDim;
     outputs[i].data = operand.storage == plan::kNoStorage
                           ? const_cast<int64_t*>(&block[plan.outputs[i].scalar_at])
                       : kept[i] ? nullptr
                                 : static_cast<void*>(memory.bases()[operand.storage]);
   }
+  for (const DataDim& late : data_dims)
+    if (late.stage > stage) outputs[late.output].dims[late.dim] = kUnknownDim;
+}
+
+void Session::Impl::AfterBind(bool changed, Clock::time_point start) {
+  if (changed || (known > 0 && !data_dims.empty())) SetOutputDims(0);
+  if (!changed) return;
+  ++stats.binds;
+  stats.last_bind_us = MicrosSince(start);
 }
 
 Status Session::Impl::Bind(std::span<const TensorRef> inputs) {
@@ -175,11 +190,7 @@ Status Session::Impl::Bind(std::span<const TensorRef> inputs) {
   const auto start = Clock::now();
   bool changed = false;
   LS_RETURN_IF_ERROR(binding.BindShapes(inputs, &changed));
-  if (changed) {
-    SetOutputDims();
-    ++stats.binds;
-    stats.last_bind_us = MicrosSince(start);
-  }
+  AfterBind(changed, start);
   CheckContract(scope, "bind");
   return {};
 }
@@ -239,7 +250,7 @@ Status Session::Impl::Execute() {
         NoteStatesWritten(begin);
         return s;
       }
-      SetOutputDims();
+      SetOutputDims(stage);
     }
     size_t end = begin;
     while (end < plan.steps.size() && plan.steps[end].stage <= stage) ++end;
@@ -272,7 +283,7 @@ Status Session::Impl::Run(std::span<const TensorRef> inputs, std::span<TensorRef
   LS_RETURN_IF_ERROR(BorrowInputs(inputs));
   bool changed = false;
   LS_RETURN_IF_ERROR(binding.BindHostValues(inputs, memory, &changed));
-  if (changed) SetOutputDims();
+  if (changed) SetOutputDims(1);
   for (size_t i = 0; i < caller.size(); ++i)
     if (WritesToCaller(i, caller[i]))
       memory.bases()[plan.outputs[i].operand.storage] = static_cast<std::byte*>(caller[i].data);
@@ -294,7 +305,10 @@ Status Session::Impl::Run(std::span<const TensorRef> inputs, std::span<TensorRef
     out.data = given == nullptr ? outputs[i].data : given;
     if (out.data != made) std::memcpy(out.data, made, outputs[i].bytes());
   }
-  if (!status.ok()) resident.Forget();
+  if (!status.ok()) {
+    SetOutputDims(0);
+    resident.Forget();
+  }
   LS_RETURN_IF_ERROR(std::move(status));
   NoteResident(inputs);
   Inject("rebuild");
@@ -312,11 +326,7 @@ Status Session::BindSymbols(std::span<const int64_t> values) {
   const auto start = Clock::now();
   bool changed = false;
   LS_RETURN_IF_ERROR(impl_->binding.BindSymbols(values, &changed));
-  if (changed) {
-    impl_->SetOutputDims();
-    ++impl_->stats.binds;
-    impl_->stats.last_bind_us = MicrosSince(start);
-  }
+  impl_->AfterBind(changed, start);
   impl_->CheckContract(scope, "bind");
   return {};
 }
@@ -359,7 +369,7 @@ Status Session::KeepOutput(size_t output, bool keep) {
   LS_RETURN_IF_ERROR(impl_->CheckOutput(output));
   impl_->kept[output] = keep;
   impl_->backend->KeepOutput(output, keep);
-  if (impl_->binding.bound()) impl_->SetOutputDims();
+  if (impl_->binding.bound()) impl_->SetOutputDims(impl_->known);
   return {};
 }
 

@@ -76,6 +76,7 @@ void SymbolSolver::AddEquation(Expr left, std::string where) {
 }
 
 Status SymbolSolver::Prepare() {
+  fixed_.clear();
   steps_.clear();
   checks_.clear();
   const std::vector<SymbolInfo>& symbols = table_.symbols();
@@ -97,7 +98,16 @@ Status SymbolSolver::Prepare() {
       best = {i, free[i][0], linear.scale, linear.rest};
       if (best_rank == 0) break;
     }
-    if (best_rank == 4) break;
+    if (best_rank == 4) {
+      uint32_t i = 0;
+      while (i < symbols.size() &&
+             (symbols[i].stage != 0 || known[i] || symbols[i].lo != symbols[i].hi))
+        ++i;
+      if (i == symbols.size()) break;
+      known[i] = true;
+      fixed_.push_back(i);
+      continue;
+    }
     used[best.equation] = true;
     known[best.symbol] = true;
     steps_.push_back(best);
@@ -159,6 +169,7 @@ Status SymbolSolver::SolveStep(const Step& step, int64_t observed,
 
 Status SymbolSolver::Solve(std::span<const int64_t> observed, std::span<int64_t> values) const {
   LS_CHECK(observed.size() == equations_.size() && values.size() >= table_.symbols().size());
+  for (const uint32_t i : fixed_) values[i] = table_.symbols()[i].lo;
   for (const Step& step : steps_)
     LS_RETURN_IF_ERROR(SolveStep(step, observed[step.equation], values));
   for (uint32_t i : checks_) {

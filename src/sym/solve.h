@@ -25,7 +25,7 @@ class SymbolSolver {
   void AddEquation(Expr left, std::string where);
 
   // Chooses, once, for every symbol of stage 0 an equation that is linear in it and otherwise
-  // known. A symbol that no equation gives is an error that names it.
+  // known. A symbol that no equation gives is an error that names it, unless its range is one value.
   Status Prepare();
 
   // Allocates nothing unless it fails. Constants and expressions that only repeat known symbols are
@@ -51,6 +51,7 @@ class SymbolSolver {
 
   Table& table_;
   std::vector<Equation> equations_;
+  std::vector<uint32_t> fixed_;   // symbols of one value that no input tells
   std::vector<Step> steps_;       // in solving order
   std::vector<uint32_t> checks_;  // equations evaluated and compared afterwards
 };

@@ -54,6 +54,16 @@ TEST_F(SolveTest, AnUndeterminedSymbolIsNamed) {
       "symbol `s1` is not determined by the shape of any input; input 0 `x` dim 1 is `s1//2`");
 }
 
+TEST_F(SolveTest, ASymbolOfOneValueIsKnownWithoutAnInput) {
+  const Expr four = t.Symbol({.name = "u1", .lo = 4, .hi = 4});
+  solver.AddEquation(s, "a");
+  solver.AddEquation(four * r, "b");  // known only by it
+  values.resize(3, -1);
+  ASSERT_TRUE(solver.Prepare().ok());
+  ASSERT_TRUE(Solve({9, 20}).ok());
+  EXPECT_EQ(values, (std::vector<int64_t>{9, 5, 4}));
+}
+
 TEST_F(SolveTest, TheSurestEquationIsChosen) {
   solver.AddEquation(3 * s, "a");
   solver.AddEquation(s, "b");

@@ -72,6 +72,18 @@ def test_usage():
         assert "--json" in cli(command, "--help").stdout
 
 
+def test_output_that_cannot_be_written_is_an_error(live):
+    shown = cli("dump", live)
+    for command in [["--version"], ["dump", live], ["cost", live], ["cost", live, "--json"]]:
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([CLI, *command], stdout=full, stderr=subprocess.PIPE, text=True)
+        assert done.returncode == 2 and "cannot write to stdout" in done.stderr
+    with open("/dev/full", "w") as full:  # messages are lost, their exit code is not
+        assert subprocess.run([CLI, "dump", "none.live"], stderr=full).returncode == 2
+        done = subprocess.run([CLI, "dump", live], stdout=subprocess.PIPE, stderr=full, text=True)
+        assert (done.returncode, done.stdout) == (0, shown.stdout)
+
+
 def test_compile_reports(tmp_path):
     out = tmp_path / "demo.live"
     report = cli_json("compile", PT2, "-o", out, "--bound", "S=16")
@@ -323,6 +335,8 @@ def test_cost(live):
     assert "peak memory" in cli("cost", live).stdout
     assert "add --at P=" in cli("cost", live, "--at", "S=100,B=2", code=2).stderr
     assert "one value a symbol" in cli("cost", live, "--at", "S=1,2", code=2).stderr
+    assert '--at "S=two"' in cli("cost", live, "--at", "S=two", code=2).stderr
+    assert "does not fit 64 bits" in cli("cost", live, "--at", f"S={10**20}", code=2).stderr
     refused = cli("cost", live, "--at", "S=128,B=2,P=0", code=2).stderr
     assert "symbol `S` would be 128, above its bound 127" in refused
 

@@ -10,13 +10,12 @@ namespace liveshape::ops {
 
 Result<Dims> IndexedDims(const InferContext& c, const Dims& x, size_t first_index) {
   LS_ASSIGN_OR_RETURN(std::vector<int64_t> axes, NeedAttr<std::vector<int64_t>>(c, "axes"));
+  if (c.node.Has("wrap")) LS_RETURN_IF_ERROR(NeedAttr<int64_t>(c, "wrap").status());
   if (axes.empty() || c.inputs.size() != first_index + axes.size())
     return InvalidArgument("{} axes for {} inputs", axes.size(), c.inputs.size());
-  bool adjacent = true;
   for (size_t i = 0; i < axes.size(); ++i) {
     if (axes[i] < 0 || axes[i] >= static_cast<int64_t>(x.size()) || (i && axes[i] <= axes[i - 1]))
       return InvalidArgument("axes must ascend inside rank {}", x.size());
-    adjacent = adjacent && axes[i] == axes[0] + static_cast<int64_t>(i);
     if (!c.has(first_index + i)) return InvalidArgument("index {} is missing", i);
     const TensorType& index = c.in(first_index + i);
     if (index.dtype != DType::kI64 && index.dtype != DType::kI32)
@@ -25,42 +24,53 @@ Result<Dims> IndexedDims(const InferContext& c, const Dims& x, size_t first_inde
                                       [] { return "indices must have equal dims"; }));
   }
   Dims dims;
-  size_t position = 0;
-  for (size_t i = 0; i < x.size(); ++i) {
-    if (std::find(axes.begin(), axes.end(), static_cast<int64_t>(i)) != axes.end()) continue;
-    dims.push_back(x[i]);
-    if (adjacent && static_cast<int64_t>(i) < axes[0]) position = dims.size();
-  }
+  for (size_t i = 0; i < x.size(); ++i)
+    if (std::ranges::find(axes, static_cast<int64_t>(i)) == axes.end()) dims.push_back(x[i]);
   const Dims& index = c.in(first_index).dims;
-  dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(position), index.begin(), index.end());
+  dims.insert(dims.end() - static_cast<std::ptrdiff_t>(DimsBehindIndices(axes, x.size())),
+              index.begin(), index.end());
   return dims;
 }
 
+size_t DimsBehindIndices(const std::vector<int64_t>& axes, size_t rank) {
+  const auto span = static_cast<size_t>(axes.back() - axes.front() + 1);
+  return span == axes.size() ? rank - 1 - static_cast<size_t>(axes.back()) : rank - axes.size();
+}
+
 IndexArgs ReadIndices(AtenCall& c, ValueId x, const std::vector<ValueId>& indices,
-                      const std::function<Expr()>& mask_size) {
+                      const Dims& exported) {
   IndexArgs args;
-  Dims dims;
   int64_t axis = 0;
   bool masked = false;
+  for (ValueId index : indices) {
+    const bool mask = index != ir::kNoValue && IsMask(c, index);
+    if (mask && std::exchange(masked, true)) c.Fail(Unsupported("two masks in one index"));
+    if (mask && c.Rank(index) == 0) c.Fail(Unsupported("an index by a 0-d mask"));
+    for (int64_t left = mask ? c.Rank(index) : 1; left > 0; --left, ++axis)
+      if (index != ir::kNoValue) args.axes.push_back(axis);
+  }
+  if (args.axes.empty()) c.Fail(InvalidArgument("no index tensor given"));
+  if (axis > c.Rank(x)) c.Fail(InvalidArgument("more indices than dims"));
+  if (!c.ok()) return args;
+  // The positions of true elements are one dim, the last of those that the indices give.
+  const size_t behind = DimsBehindIndices(args.axes, c.DimsOf(x).size());
+  const Expr mask_size = behind < exported.size() ? exported[exported.size() - 1 - behind] : Expr();
+  if (masked && !mask_size)
+    c.Fail(
+        Unsupported("the export has no name for the number of true elements of the mask: "
+                    "index by mask.nonzero() instead, whose size has one"));
+  Dims dims;
   const auto take = [&](ValueId index) {
-    args.axes.push_back(axis++);
     args.tensors.push_back(index);
     if (c.ok()) dims = c.Broadcast(dims, c.DimsOf(index));
   };
   for (ValueId index : indices) {
-    if (index == ir::kNoValue) {
-      ++axis;
-    } else if (IsMask(c, index)) {
-      if (std::exchange(masked, true)) c.Fail(Unsupported("two masks in one index"));
-      if (c.Rank(index) == 0) c.Fail(Unsupported("an index by a 0-d mask"));
-      if (!c.ok()) return args;
-      for (ValueId column : PositionsByDim(c, index, mask_size())) take(column);
-    } else {
+    if (index == ir::kNoValue) continue;
+    if (IsMask(c, index))
+      for (ValueId column : PositionsByDim(c, index, mask_size)) take(column);
+    else
       take(c.TypeOf(index) == DType::kI32 ? index : c.Cast(index, DType::kI64));
-    }
   }
-  if (args.axes.empty()) c.Fail(InvalidArgument("no index tensor given"));
-  if (axis > c.Rank(x)) c.Fail(InvalidArgument("more indices than dims"));
   for (ValueId& t : args.tensors) t = c.Expand(t, dims);
   return args;
 }
@@ -106,15 +116,8 @@ ValueId EmitIndex(AtenCall& c, ValueId x, IndexArgs args) {
 
 std::vector<ValueId> Index(AtenCall& c) {
   ValueId x = c.Tensor("self");
-  // The exporter calls the number of true elements by a name of its own, somewhere in the result's dims.
-  const auto mask_size = [&c] {
-    const Dims* dims = c.ExportedDims(0);
-    for (size_t i = 0; dims && i < dims->size(); ++i)
-      if ((*dims)[i].is_symbol() && c.table().symbols()[(*dims)[i].symbol()].name[0] == 'u')
-        return (*dims)[i];
-    return Expr();
-  };
-  return {EmitIndex(c, x, ReadIndices(c, x, c.Tensors("indices"), mask_size))};
+  const Dims* exported = c.ExportedDims(0);
+  return {EmitIndex(c, x, ReadIndices(c, x, c.Tensors("indices"), exported ? *exported : Dims()))};
 }
 
 std::vector<ValueId> IndexSelect(AtenCall& c) {

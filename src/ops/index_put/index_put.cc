@@ -42,13 +42,17 @@ ValueId EmitPut(AtenCall& c, ValueId base, ValueId values, IndexArgs args, bool 
   return c.Emit(kIndexPut, std::move(inputs), std::move(attrs));
 }
 
-// base[mask] = values, `mask` over the first dims. Values that are the same for every true element need
-// no positions: the write is a choice.
-std::vector<ValueId> MaskedPut(AtenCall& c, ValueId base, ValueId mask, ValueId values) {
-  const auto rest = c.Rank(base) - c.Rank(mask);
-  if (c.Rank(values) == rest + 1 && c.DimOf(values, 0).is_int(1))
-    values = c.Reshape(values, Dims(c.DimsOf(values).begin() + 1, c.DimsOf(values).end()));
-  for (int64_t d = 0; d < rest; ++d) mask = c.Unsqueeze(mask, c.Rank(mask));
+// base[:, mask] = values, with `behind` dims of base behind those of the mask. Values that are the same for every
+// true element need no positions: the write is a choice.
+std::vector<ValueId> MaskedPut(AtenCall& c, ValueId base, ValueId mask, ValueId values,
+                               int64_t behind) {
+  if (const int64_t at = c.Rank(values) - 1 - behind; at >= 0) {  // one dim for all of the mask's
+    Dims dims = c.DimsOf(values);
+    if (c.Rank(mask) == 0) dims.erase(dims.begin() + at);
+    for (int64_t d = 1; d < c.Rank(mask); ++d) dims.insert(dims.begin() + at, c.table().Int(1));
+    values = c.Reshape(values, std::move(dims));
+  }
+  for (int64_t d = 0; d < behind; ++d) mask = c.Unsqueeze(mask, c.Rank(mask));
   const DType dtype = c.TypeOf(base);
   mask = c.Cast(mask, DType::kBool);
   return {c.Pointwise(PwOp::kWhere, {c.Of(mask), c.Of(c.Cast(values, dtype)), c.Of(base)}, dtype,
@@ -61,17 +65,16 @@ std::vector<ValueId> IndexPut(AtenCall& c) {
   const bool accumulate = c.BoolOr("accumulate", false);
   c.Ignore({"unsafe"});
   if (!c.ok()) return {base};
-  const bool by_mask = indices.size() == 1 && IsMask(c, indices[0]);
-  const int64_t rest = by_mask ? c.Rank(base) - c.Rank(indices[0]) : 0;
-  const bool one_a_mask =
-      c.Rank(values) <= rest || (c.Rank(values) == rest + 1 && ir::Broadcasts(c.DimOf(values, 0)));
-  if (by_mask && rest >= 0 && one_a_mask && !accumulate)
-    return MaskedPut(c, base, indices[0], values);
-  // One value for each true element: there are as many as the values say.
-  const auto mask_size = [&] {
-    return by_mask && c.Rank(values) == rest + 1 ? c.DimOf(values, 0) : Expr();
-  };
-  IndexArgs args = ReadIndices(c, base, indices, mask_size);
+  const auto given = [](ValueId index) { return index != ir::kNoValue; };
+  const auto only = std::ranges::find_if(indices, given);
+  if (!accumulate && std::ranges::count_if(indices, given) == 1 && IsMask(c, *only)) {
+    const int64_t behind = c.Rank(base) - (only - indices.begin()) - c.Rank(*only);
+    const int64_t at = c.Rank(values) - 1 - behind;
+    if (behind >= 0 && (at < 0 || ir::Broadcasts(c.DimOf(values, at))))
+      return MaskedPut(c, base, *only, values, behind);
+  }
+  // One value for each true element of a mask: there are as many as the values say.
+  IndexArgs args = ReadIndices(c, base, indices, c.DimsOf(values));
   return {EmitPut(c, base, values, std::move(args), accumulate)};
 }
 

@@ -41,6 +41,32 @@ class MaskedWrite(nn.Module):
         return zeroed, rows, doubled
 
 
+class Positions(nn.Module):
+    """The other spellings of nonzero: a tensor a dim, where() with a condition alone, argwhere."""
+
+    def forward(self, x):
+        rows, columns = x.nonzero(as_tuple=True)
+        i = torch.where(x > 0)
+        return rows + columns, x[i], torch.argwhere(x < 0)
+
+
+class MaskBehind(nn.Module):
+    """Masks of a dim that is not the first, of a size that was born, and one that torch can count."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("some", torch.tensor([True, False, True, True, False, True]))
+
+    def forward(self, x):
+        rows, columns = x[:, 0] > 0, x.sum(0) > 0
+        y = x[rows]
+        zeroed, doubled = x.clone(), x[None].expand(2, -1, -1).clone()
+        zeroed[:, columns] = 0.0
+        doubled[:, rows] = doubled[:, rows] * 2 + 1
+        doubled[1, rows] = torch.arange(6.0)
+        return y[:, columns], y[:, self.some], x[rows, 1:][:, columns[1:]].T, zeroed, doubled
+
+
 class Chained(nn.Module):
     """A size that is born from tensors whose size was born: a third stage, and a fourth."""
 
@@ -127,6 +153,14 @@ CASES = [
             over(S=[64, 17, 1]),
             masks,
         ),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
+    *variants(
+        Case("nonzero_forms", Positions, {"x": f32("S", 6)}, {"S": (0, 64)}, SIZES, data),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
+    *variants(
+        Case("mask_behind", MaskBehind, {"x": f32("S", 6)}, {"S": (0, 64)}, SIZES, data),
         decompose=RAW_AND_DECOMPOSED,
     ),
     Case("born_chain", Chained, {"x": f32("S")}, {"S": (2, 64)}, over(S=[64, 33, 2]), covers="X3"),

@@ -49,6 +49,13 @@ std::vector<ValueId> Nonzero(AtenCall& c) {
   return {Positions(c, c.Tensor("self"), Exported(c, 0, 0))};
 }
 
+// One tensor for each dim of x; a number counts as one of a vector.
+std::vector<ValueId> NonzeroByDim(AtenCall& c) {
+  ValueId x = c.Tensor(c.Given("self") ? "self" : "condition");
+  if (c.ok() && c.Rank(x) == 0) x = c.Unsqueeze(x, 0);
+  return PositionsByDim(c, x, Exported(c, 0, 0));
+}
+
 std::vector<ValueId> MaskedSelect(AtenCall& c) {
   ValueId x = c.Tensor("self"), mask = c.Tensor("mask");
   if (!c.ok()) return {x};
@@ -69,8 +76,9 @@ std::vector<ValueId> MaskedSelect(AtenCall& c) {
 }
 
 const AtenForm kForms[] = {
-    {"aten.masked_select.default", MaskedSelect},
-    {"aten.nonzero.default", Nonzero},
+    {"aten.argwhere.default", Nonzero},   {"aten.masked_select.default", MaskedSelect},
+    {"aten.nonzero.default", Nonzero},    {"aten.nonzero_numpy.default", NonzeroByDim},
+    {"aten.where.default", NonzeroByDim},
 };
 
 }  // namespace

@@ -82,10 +82,10 @@ class Compiler {
   }
 
   Status LowerCompute(const PwInstr& instr, Step step) {
-    step.a = alias_[instr.a];
-    step.b = alias_[instr.b];
-    step.c = alias_[instr.c];
     step.operands = ir::OperandCount(instr.op);
+    step.a = alias_[instr.a];  // operands that the op does not have may be any number
+    if (step.operands > 1) step.b = alias_[instr.b];
+    if (step.operands > 2) step.c = alias_[instr.c];
     const DType from = source_.code[instr.op == PwOp::kWhere ? instr.b : instr.a].dtype;
     if (Identity(instr, from)) {
       alias_[step.value] = step.a;

@@ -30,7 +30,9 @@ ValueId RepeatIndex(AtenCall& c, ValueId repeats, Expr exported) {
 
 std::vector<ValueId> OfRepeats(AtenCall& c) {
   const Dims* dims = c.ExportedDims(0);
-  return {RepeatIndex(c, c.Tensor("repeats"), dims && dims->size() == 1 ? (*dims)[0] : Expr())};
+  const ValueId repeats = c.Tensor("repeats");
+  const ValueId index = RepeatIndex(c, repeats, dims && dims->size() == 1 ? (*dims)[0] : Expr());
+  return {c.ok() ? c.Cast(index, c.TypeOf(repeats)) : index};
 }
 
 std::vector<ValueId> OfSelf(AtenCall& c) {
