@@ -341,7 +341,9 @@ Status Importer::ImportItem(Env& env, const pt2::Node& node) {
   LS_ASSIGN_OR_RETURN(Expr number, Scalar(env, node.outputs[0].value_name()));
   LS_ASSIGN_OR_RETURN(ir::ValueId x, ReadTensor(env, node.inputs[0].arg.tensor().value_or("")));
   if (IsFloat(graph_->type(x).dtype))
-    return Unsupported("item() of a float tensor: only integers become sizes");
+    return Unsupported(
+        "item() of a float tensor: only integers become sizes; as a number, keep it a tensor: "
+        "x * t, not x * t.item()");
   // Of a bool, torch makes `u0 == 1`. Where it has found out what the number is equal to (a size, 4, the number of an
   // earlier item), that is what it says, and what the data must be: the number gets a symbol of its own to compare.
   const std::vector<uint32_t> free = table().FreeSymbols(number);

@@ -51,7 +51,7 @@ class Positions(nn.Module):
 
 
 class MaskBehind(nn.Module):
-    """Masks of a dim that is not the first, of a size that was born, and one that torch can count."""
+    """Masks of a dim that is not the first, of a born size, and one that torch can count."""
 
     def __init__(self):
         super().__init__()
