@@ -50,6 +50,15 @@ class Layouts(nn.Module):
         return self.conv(last), self.point(last), self.conv(last[:, :, 1:].transpose(2, 3))
 
 
+def weight_normed():
+    norm = nn.utils.parametrizations.weight_norm
+    return Many(
+        norm(nn.Conv1d(6, 8, 4, groups=2, padding=2), dim=2),
+        norm(nn.Conv1d(6, 5, 3)),
+        norm(nn.ConvTranspose1d(6, 5, 3), dim=1),
+    )
+
+
 def transposed():
     return Many(
         nn.ConvTranspose2d(6, 5, 3),
@@ -114,6 +123,16 @@ PLACES = [
     {"B": 0, "H": 8, "W": 9},
 ]
 CASES = [
+    *variants(
+        Case(
+            "conv_weight_norm",
+            weight_normed,
+            {"x": f32("B", 6, "S")},
+            {"B": (0, 3), "S": (4, 40)},
+            over(B=[3], S=[40, 4]),
+        ),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
     *variants(
         Case(
             "conv_transpose2d",
