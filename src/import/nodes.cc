@@ -29,6 +29,14 @@ constexpr std::string_view kNoOps[] = {
     "aten._assert_async.msg",
 };
 
+// Random numbers. Torch keeps a draw that nobody reads, as layer drop makes outside of training: that is all we take.
+constexpr std::string_view kDraws[] = {"aten.rand.default", "aten.rand_like.default",
+                                       "aten.randn.default", "aten.randn_like.default"};
+
+bool IsDraw(std::string_view target) {
+  return std::find(std::begin(kDraws), std::end(kDraws), target) != std::end(kDraws);
+}
+
 bool IsNoOp(std::string_view target) {
   return std::ranges::find(kNoOps, target) != std::end(kNoOps);
 }
@@ -105,7 +113,7 @@ void Importer::CollectUnknown(const pt2::Graph& graph, std::vector<std::string>&
         if (auto inner = arg.arg.graph()) CollectUnknown(*inner, unknown);
       continue;
     }
-    if (IsSupportedTarget(target)) continue;
+    if (IsSupportedTarget(target) || IsDraw(target)) continue;
     const std::string where = node.source.str();
     unknown.push_back(
         fmt::format("  {}  node `{}`{}{}", target, node.name, where.empty() ? "" : " at ", where));
@@ -281,7 +289,7 @@ Status Importer::ImportNodes(Env& env) {
 
 Status Importer::ImportNode(Env& env, const pt2::Node& node) {
   const std::string target = ShortTarget(node.target);
-  if (IsNoOp(target)) return {};
+  if (IsNoOp(target) || IsDraw(target)) return {};
   if (const WrapperOp* wrapper = FindWrapper(target)) return ImportWrapper(env, node, *wrapper);
   if (IsItem(target)) return ImportItem(env, node);
   if (target == kAssertScalar) {

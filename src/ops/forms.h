@@ -17,6 +17,7 @@ std::span<const AtenForm> BatchNormForms();
 std::span<const AtenForm> CatForms();
 std::span<const AtenForm> ConvForms();
 std::span<const AtenForm> CumsumForms();
+std::span<const AtenForm> EinsumForms();
 std::span<const AtenForm> EmbeddingForms();
 std::span<const AtenForm> FunctionForms();
 std::span<const AtenForm> GroupNormForms();

@@ -1,6 +1,12 @@
 // Every op, one line each; every folder's ATen forms, one line each.
+#include <fmt/format.h>
+
+#include <deque>
+#include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "ops/forms.h"
 #include "ops/ops.h"
@@ -50,6 +56,53 @@ const ir::OpDef* Find(std::string_view name) {
   return nullptr;
 }
 
+namespace {
+
+// torch's second names of ops; overloads and arguments are those of the first.
+constexpr std::pair<std::string_view, std::string_view> kSameOps[] = {
+    {"absolute", "abs"},
+    {"arccos", "acos"},
+    {"arcsin", "asin"},
+    {"arctan", "atan"},
+    {"arctan2", "atan2"},
+    {"clip", "clamp"},
+    {"divide", "div"},
+    {"greater", "gt"},
+    {"greater_equal", "ge"},
+    {"less", "lt"},
+    {"less_equal", "le"},
+    {"multiply", "mul"},
+    {"negative", "neg"},
+    {"not_equal", "ne"},
+    {"special_erf", "erf"},
+    {"special_exp2", "exp2"},
+    {"special_expit", "sigmoid"},
+    {"special_expm1", "expm1"},
+    {"special_log1p", "log1p"},
+    {"subtract", "sub"},
+};
+
+// Forms of the second names; their targets are owned here.
+const std::vector<AtenForm>& SecondNames(const std::vector<const AtenForm*>& forms) {
+  static const auto* const second_names = [&] {
+    auto* targets = new std::deque<std::string>();
+    auto* made = new std::vector<AtenForm>();
+    for (const AtenForm* form : forms) {
+      const std::string_view target = form->target;
+      const size_t begin = target.find('.') + 1, end = target.find('.', begin);
+      for (const auto& [second, first] : kSameOps)
+        if (target.substr(begin, end - begin) == first)
+          made->push_back(
+              {targets->emplace_back(fmt::format("aten.{}{}", second, target.substr(end))).c_str(),
+               form->build, form->aliases});
+    }
+    return made;
+  }();
+  return *second_names;
+}
+
+}  // namespace
+
 std::vector<const AtenForm*> AllForms() {
   std::vector<const AtenForm*> forms;
   for (std::span<const AtenForm> folder : {
@@ -61,6 +114,7 @@ std::vector<const AtenForm*> AllForms() {
            CatForms(),
            ConvForms(),
            CumsumForms(),
+           EinsumForms(),
            EmbeddingForms(),
            FunctionForms(),
            GroupNormForms(),
@@ -84,6 +138,7 @@ std::vector<const AtenForm*> AllForms() {
            // clang-format on
        })
     for (const AtenForm& form : folder) forms.push_back(&form);
+  for (const AtenForm& form : SecondNames(forms)) forms.push_back(&form);
   return forms;
 }
 

@@ -16,6 +16,8 @@ REFUSED = {
     "cummax": (lambda x: x.cummax(0)[0], "aten.cummax.default"),
     "diagonal": (lambda x: x.diagonal(), "aten.diagonal.default"),
     "scatter_reduce": (lambda x: x.scatter_reduce(0, LINES, x, "amax"), 'reduce="amax"'),
+    "rand": (lambda x: x + torch.rand(3), "output 0, `rand`, is read, but not served"),
+    "einsum": (lambda x: torch.einsum("ii->i", x @ x.T), "`i` twice in an operand"),
     "max_pool2d_with_indices": (
         lambda x: torch.nn.functional.max_pool2d(x[None], 2, return_indices=True)[1],
         "output 1, `getitem_1`, is read, but not served",
@@ -42,6 +44,23 @@ def test_names_the_node(name, tmp_path):
     assert done.returncode == 2, done.stdout
     assert f"`{name}" in done.stderr and reason in done.stderr, done.stderr
     assert not (tmp_path / "m.live").exists()
+
+
+class LayerDrop(torch.nn.Module):
+    """As transformers has it: the number is drawn, but only training looks at it."""
+
+    def forward(self, x):
+        skip = torch.rand([]) < 0.1 if self.training else torch.rand([])
+        return x if self.training and skip else x * 2
+
+
+def test_takes_a_draw_that_nobody_reads(tmp_path):
+    program = torch.export.export(LayerDrop().eval(), (torch.randn(4, 3),))
+    assert any("rand" in str(node.target) for node in program.graph.nodes)
+    torch.export.save(program, tmp_path / "m.pt2")
+    command = [CLI, "compile", tmp_path / "m.pt2", "-o", tmp_path / "m.live"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
 
 
 class Large(torch.nn.Module):

@@ -50,6 +50,32 @@ class Layouts(nn.Module):
         return self.conv(last), self.point(last), self.conv(last[:, :, 1:].transpose(2, 3))
 
 
+def weight_normed():
+    norm = nn.utils.parametrizations.weight_norm
+    return Many(
+        norm(nn.Conv1d(6, 8, 4, groups=2, padding=2), dim=2),
+        norm(nn.Conv1d(6, 5, 3)),
+        norm(nn.ConvTranspose1d(6, 5, 3), dim=1),
+    )
+
+
+def transposed():
+    return Many(
+        nn.ConvTranspose2d(6, 5, 3),
+        nn.ConvTranspose2d(6, 4, 2, stride=2, bias=False),
+        nn.ConvTranspose2d(6, 8, (4, 3), stride=(2, 3), padding=(1, 0), output_padding=(1, 2)),
+        nn.ConvTranspose2d(6, 9, 3, stride=2, groups=3, dilation=(1, 2), padding=1),
+        nn.ConvTranspose2d(6, 3, 1, padding=1, stride=3, output_padding=2),  # cuts pixels off
+    )
+
+
+def transposed_lines():
+    return Many(
+        nn.ConvTranspose1d(6, 5, 4, stride=2, padding=1),
+        nn.ConvTranspose1d(6, 4, 3, stride=3, groups=2, output_padding=1, dilation=2),
+    )
+
+
 def two_dims():
     return Many(
         nn.Conv2d(8, 20, 3, padding=1),
@@ -97,6 +123,37 @@ PLACES = [
     {"B": 0, "H": 8, "W": 9},
 ]
 CASES = [
+    *variants(
+        Case(
+            "conv_weight_norm",
+            weight_normed,
+            {"x": f32("B", 6, "S")},
+            {"B": (0, 3), "S": (4, 40)},
+            over(B=[3], S=[40, 4]),
+        ),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
+    *variants(
+        Case(
+            "conv_transpose2d",
+            transposed,
+            {"x": f32("B", 6, "H", "W")},
+            IMAGES,
+            PLACES,
+            covers="X3",
+        ),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
+    *variants(
+        Case(
+            "conv_transpose1d",
+            transposed_lines,
+            {"x": f32("B", 6, "S")},
+            {"B": (0, 3), "S": (1, 40)},
+            over(B=[3, 0], S=[40, 7, 1]),
+        ),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
     *variants(
         Case(
             "conv1d",

@@ -1,4 +1,5 @@
 // Convolutions over one and two dims; 1-D is 2-D with a height of 1.
+#include "ops/conv/transposed.h"
 #include "ops/forms.h"
 #include "ops/ops.h"
 #include "ops/rules.h"
@@ -98,17 +99,17 @@ std::vector<ValueId> ConvNamedPadding(AtenCall& c) {
   return Build(c, kSpatial, before, after);
 }
 
+template <size_t kSpatial>
 std::vector<ValueId> Transposed(AtenCall& c) {
-  c.Fail(Unsupported("transposed convolutions are not served"));
-  return {ir::kNoValue};
+  return TransposedConv(c, kSpatial);
 }
 
 std::vector<ValueId> Convolution(AtenCall& c) {
-  if (c.BoolOr("transposed", false)) return Transposed(c);
+  const bool transposed = c.BoolOr("transposed", false);
   c.Ignore({"output_padding"});  // means something only to transposed convolutions
   const int64_t rank = c.Rank(c.Tensor("weight"));
-  if (rank == 3) return Conv<1>(c);
-  if (rank == 4) return Conv<2>(c);
+  if (rank == 3) return transposed ? Transposed<1>(c) : Conv<1>(c);
+  if (rank == 4) return transposed ? Transposed<2>(c) : Conv<2>(c);
   c.Fail(Unsupported("a weight of rank {}: convolutions over 1 and 2 dims are served", rank));
   return {ir::kNoValue};
 }
@@ -119,8 +120,8 @@ const AtenForm kForms[] = {
     {"aten.conv1d.padding", ConvNamedPadding<1>},
     {"aten.conv2d.padding", ConvNamedPadding<2>},
     {"aten.convolution.default", Convolution},
-    {"aten.conv_transpose1d.default", Transposed},
-    {"aten.conv_transpose2d.input", Transposed},
+    {"aten.conv_transpose1d.default", Transposed<1>},
+    {"aten.conv_transpose2d.input", Transposed<2>},
 };
 
 }  // namespace

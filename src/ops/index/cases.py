@@ -51,6 +51,7 @@ class Scatter(nn.Module):
             x.scatter_add(1, columns[:, :1], x),
             nn.functional.one_hot(columns, 9),
             x.scatter_reduce(1, columns, x, "sum"),
+            x.index_add(1, torch.tensor([3, 1, 3]), x[:, :3], alpha=2),
         )
 
 

@@ -138,7 +138,6 @@ std::vector<ValueId> Gather(AtenCall& c) {
   return {EmitIndex(c, x, AlongDim(c, index, dim))};
 }
 
-// Reads each of its dims backwards: strides of views are not negative.
 std::vector<ValueId> Flip(AtenCall& c) {
   ValueId x = c.Tensor("self");
   std::set<int64_t> seen;
@@ -146,15 +145,7 @@ std::vector<ValueId> Flip(AtenCall& c) {
     const int64_t dim = c.WrapAxis(d, c.Rank(x));
     if (!seen.insert(dim).second) c.Fail(InvalidArgument("dim {} is named twice", d));
     if (!c.ok() || c.Rank(x) == 0) break;
-    const Expr size = c.DimOf(x, dim);
-    ir::PointwiseProgram backwards;
-    backwards.scalars = {size - 1};
-    backwards.code = {{.op = PwOp::kScalar, .dtype = DType::kI64, .imm = 0},
-                      {.op = PwOp::kIota, .dtype = DType::kI64, .imm = 0},
-                      {.op = PwOp::kSub, .dtype = DType::kI64, .a = 0, .b = 1}};
-    ValueId index =
-        c.Emit(kPointwise, {}, {{"program", std::move(backwards)}, {"dims", Dims{size}}});
-    x = EmitIndex(c, x, {{dim}, {index}});
+    x = Backwards(c, x, dim);
   }
   return {x};
 }
@@ -167,6 +158,17 @@ const AtenForm kForms[] = {
 };
 
 }  // namespace
+
+ValueId Backwards(AtenCall& c, ValueId x, int64_t dim) {
+  const Expr size = c.DimOf(x, dim);
+  ir::PointwiseProgram backwards;
+  backwards.scalars = {size - 1};
+  backwards.code = {{.op = PwOp::kScalar, .dtype = DType::kI64, .imm = 0},
+                    {.op = PwOp::kIota, .dtype = DType::kI64, .imm = 0},
+                    {.op = PwOp::kSub, .dtype = DType::kI64, .a = 0, .b = 1}};
+  ValueId index = c.Emit(kPointwise, {}, {{"program", std::move(backwards)}, {"dims", Dims{size}}});
+  return EmitIndex(c, x, {{dim}, {index}});
+}
 
 const ir::OpDef kIndex = {.name = "index", .infer = Infer, .cost = CostOf};
 LS_DEFINE_FORMS(Index, kForms)

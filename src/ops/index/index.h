@@ -29,4 +29,7 @@ bool IsMask(const AtenCall& c, ValueId index);
 // scatter writes: x[index[i, j, k], j, k]. Nothing wraps.
 IndexArgs AlongDim(AtenCall& c, ValueId index, int64_t dim);
 
+// x read from the end of `dim`: strides of views are not negative.
+ValueId Backwards(AtenCall& c, ValueId x, int64_t dim);
+
 }  // namespace liveshape::ops

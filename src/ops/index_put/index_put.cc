@@ -86,6 +86,16 @@ std::vector<ValueId> IndexCopy(AtenCall& c) {
   return {EmitPut(c, base, source, {{dim}, {index}, /*wrap=*/false}, false)};
 }
 
+std::vector<ValueId> IndexAdd(AtenCall& c) {
+  ValueId base = c.Tensor("self"), index = c.Tensor("index");
+  AtenCall::Operand source = c.Of(c.Tensor("source"));
+  const int64_t rank = c.Rank(base), dim = c.Axis("dim", rank);
+  if (rank == 0) c.Fail(Unsupported("index_add into a 0-d tensor"));
+  if (c.ok() && c.Rank(index) == 0) index = c.Unsqueeze(index, 0);
+  if (c.Given("alpha")) source = c.Of(c.Binary(PwOp::kMul, source, c.Arg("alpha")));
+  return {EmitPut(c, base, source.tensor, {{dim}, {index}, /*wrap=*/false}, true)};
+}
+
 // `src` is read where `index` is: its further elements are not used.
 std::vector<ValueId> Scatter(AtenCall& c, bool accumulate) {
   ValueId base = c.Tensor("self"), index = c.Tensor("index");
@@ -135,13 +145,10 @@ std::vector<ValueId> ScatterWrite(AtenCall& c) { return Scatter(c, /*accumulate=
 std::vector<ValueId> ScatterAdd(AtenCall& c) { return Scatter(c, /*accumulate=*/true); }
 
 const AtenForm kForms[] = {
-    {"aten.scatter.src", ScatterWrite},
-    {"aten.scatter.value", ScatterWrite},
-    {"aten.scatter_add.default", ScatterAdd},
-    {"aten.index_put.default", IndexPut},
-    {"aten._unsafe_index_put.default", IndexPut},
-    {"aten.index_copy.default", IndexCopy},
-    {"aten.one_hot.default", OneHot},
+    {"aten.scatter.src", ScatterWrite},           {"aten.scatter.value", ScatterWrite},
+    {"aten.scatter_add.default", ScatterAdd},     {"aten.index_put.default", IndexPut},
+    {"aten._unsafe_index_put.default", IndexPut}, {"aten.index_copy.default", IndexCopy},
+    {"aten.index_add.default", IndexAdd},         {"aten.one_hot.default", OneHot},
     {"aten.scatter_reduce.two", ScatterReduce},
 };
 

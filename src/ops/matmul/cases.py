@@ -40,6 +40,28 @@ class EqualColumns(nn.Module):
         return torch.bmm(a, columns), torch.bmm(a, rows)
 
 
+class Einsum(nn.Module):
+    """Operands of every sort: batches, outer products, sums of one, `...`, sizes of 1."""
+
+    def forward(self, x, y, w, v):
+        return (
+            torch.einsum("bqhd,bkhd->bhqk", x, y),
+            torch.einsum("bhqd,bhkd->bhqk", x.transpose(1, 2), y.transpose(1, 2)),
+            torch.einsum("bqhd,hde->bqe", x, w),
+            torch.einsum("bqhd,de->bqhe", x, w[0]),
+            torch.einsum("...d,de", x, w[1]),
+            torch.einsum("bqhd->bq", x),
+            torch.einsum("b q h d -> d q b h", x),
+            torch.einsum("bqhd,d->qh", x, v),
+            torch.einsum("d,e->de", v, v),
+            torch.einsum("bqhd,bqhd->bqh", x, x),
+            torch.einsum("bqhd,bqhd->", x, x),
+            torch.einsum("bqhd,bkhd,hde->bqke", x, y, w),
+            torch.einsum("b...d,bkhd->b...k", x[:, :, 0], y[:, :, :1]),
+            torch.einsum("bqhd,bqhd->bqhd", x, x[:, :, :1]),
+        )
+
+
 M, K, N = "M", "K", "N"
 DIMS = {"M": (0, 40), "K": (0, 48), "N": (0, 56)}
 SWEEP = [
@@ -49,6 +71,21 @@ SWEEP = [
     {"M": 0, "K": 3, "N": 2},
 ]
 CASES = [
+    *variants(
+        Case(
+            "einsum",
+            Einsum,
+            {"x": f32("B", "Q", 3, 8), "y": f32("B", "K", 3, 8), "w": f32(3, 8, 5), "v": f32(8)},
+            {"B": (0, 3), "Q": (0, 20), "K": (0, 20)},
+            [
+                *over(B=[3, 1], Q=[20, 1], K=[20, 7]),
+                {"B": 2, "Q": 0, "K": 4},
+                {"B": 0, "Q": 2, "K": 3},
+            ],
+            covers="X3",
+        ),
+        decompose=RAW_AND_DECOMPOSED,
+    ),
     *variants(
         Case("matmul", Product, {"a": f32(M, K), "b": f32(K, N)}, DIMS, SWEEP, covers="X3"),
         decompose=RAW_AND_DECOMPOSED,

@@ -446,7 +446,6 @@ const AtenForm kForms[] = {
     {"aten.clamp_min.Tensor", Clamp},
     {"aten.clamp_max.default", Clamp},
     {"aten.clamp_max.Tensor", Clamp},
-    {"aten.clip.default", Clamp},
     {"aten.addcmul.default", AddProduct<PwOp::kMul>},
     {"aten.addcdiv.default", AddProduct<PwOp::kDiv>},
     {"aten.eq.Tensor", Binary<PwOp::kEq>},

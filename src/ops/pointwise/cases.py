@@ -204,6 +204,22 @@ def arithmetic():
     )
 
 
+def second_names():
+    """Of ops that have two."""
+    return Binary(
+        torch.multiply,
+        lambda a, b: torch.subtract(a, b, alpha=2),
+        lambda a, b: torch.divide(a, b.abs() + 1, rounding_mode="floor"),
+        torch.greater,
+        torch.less_equal,
+        torch.not_equal,
+        torch.arctan2,
+        lambda a, b: torch.clip(a, b - 1, b + 1),
+        lambda a, b: a.clone().multiply_(2) + torch.negative(b),
+        lambda a, b: torch.special.expit(torch.absolute(a)),
+    )
+
+
 def whole():
     return Binary(
         torch.add,
@@ -580,6 +596,9 @@ CASES = [
         decompose=RAW_AND_DECOMPOSED,
     ),
     *variants(Case("binary", arithmetic, two(f32), AB, SWEEP), decompose=RAW_AND_DECOMPOSED),
+    *variants(
+        Case("second_names", second_names, two(f32), AB, SMALL), decompose=RAW_AND_DECOMPOSED
+    ),
     Case("binary_f16", arithmetic, two(f16), AB, SMALL, tolerance=2e-3),
     Case("binary_bf16", arithmetic, two(bf16), AB, SMALL, tolerance=2e-2),
     *variants(

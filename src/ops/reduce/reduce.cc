@@ -143,6 +143,20 @@ std::vector<ValueId> VectorNorm(AtenCall& c) {
   return {c.Cast(norm, dtype)};
 }
 
+// v * (g / |v|), where the norm is over all dims but one: of constants, so that it folds to the weight it stands for.
+std::vector<ValueId> WeightNorm(AtenCall& c) {
+  ValueId v = c.Tensor("v"), g = c.Tensor("g");
+  const int64_t kept = c.AxisOr("dim", c.Rank(v), 0);
+  std::vector<int64_t> dims;
+  for (int64_t d = 0; d < c.Rank(v); ++d)
+    if (d != kept) dims.push_back(d);
+  const ValueId squares =
+      c.Emit(kReduce, {c.Unary(PwOp::kSquare, v)},
+             {{"kind", std::string("sum")}, {"dims", std::move(dims)}, {"keepdim", int64_t{1}}});
+  const ValueId scale = c.Binary(PwOp::kDiv, c.Of(g), c.Of(c.Unary(PwOp::kSqrt, squares)));
+  return {c.Binary(PwOp::kMul, c.Of(v), c.Of(scale))};
+}
+
 // One more -inf along each of the dims that may be empty: nothing has no maximum, but a logsumexp, which is -inf.
 ValueId NeverEmpty(const Reduction& r) {
   AtenCall& c = r.c;
@@ -221,6 +235,7 @@ const AtenForm kForms[] = {
     {"aten.std_mean.dim", VarianceAndMean<true>},
     {"aten.std_mean.correction", VarianceAndMean<true>},
     {"aten.linalg_vector_norm.default", VectorNorm},
+    {"aten._weight_norm.default", WeightNorm},
     {"aten.logsumexp.default", LogSumExp},
     {"aten.aminmax.default", MinAndMax},
     {"aten.count_nonzero.default", CountNonzero},
