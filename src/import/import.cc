@@ -285,6 +285,7 @@ Result<ImportResult> Importer::Run() {
   Env env{archive_.program().graph, {}, {}};
   LS_RETURN_IF_ERROR(AddWeights(env));
   LS_RETURN_IF_ERROR(AddUserInputs(env));
+  MarkBornSymbols();
   LS_RETURN_IF_ERROR(
       ImportGuards(archive_.program(), input_by_path_, flat_inputs_, *graph_, warnings_));
   LS_RETURN_IF_ERROR(ImportNodes(env));
@@ -302,6 +303,22 @@ Result<ImportResult> Importer::Run() {
   result.graph = std::move(graph_);
   result.warnings = std::move(warnings_);
   return result;
+}
+
+// torch calls what is born in the graph u0, u1, ...: bind has nothing to find it by. Not every one gets a value: some
+// are offsets (of `x[:, i]` at a 0-d i) or other names of a size (NameSizes), which nothing reads.
+void Importer::MarkBornSymbols() {
+  std::set<uint32_t> entering;
+  for (const ir::Input& input : graph_->inputs) {
+    ir::Dims sizes = input.value == ir::kNoValue ? ir::Dims() : graph_->type(input.value).dims;
+    if (input.scalar) sizes.push_back(input.scalar);
+    for (const sym::Expr size : sizes)
+      for (const uint32_t symbol : table().FreeSymbols(size)) entering.insert(symbol);
+  }
+  for (uint32_t s = 0; s < table().symbols().size(); ++s) {
+    const sym::SymbolInfo& info = table().symbols()[s];
+    if (info.name[0] == 'u' && info.stage == 0 && !entering.contains(s)) table().SetStage(s, 2);
+  }
 }
 
 void Importer::MarkUnusedInputs() {

@@ -77,6 +77,8 @@ class Importer {
   Status ImportItem(Env& env, const pt2::Node& node);
   Status BindOutputs(Env& env, const pt2::Node& node, const std::vector<ir::ValueId>& values);
   Status CheckType(const Env& env, const std::string& name, ir::ValueId value);
+  void MarkBornSymbols();
+  void NameSizes(const ir::Dims& ours, ir::Dims& exported);
   Result<ir::ValueId> ReadTensor(Env& env, std::string_view name);
   Result<ops::AtenValue> ToAten(Env& env, const pt2::Arg& arg);
   template <typename T>
@@ -92,7 +94,8 @@ class Importer {
   std::unique_ptr<ir::Graph> graph_;
   TensorStore store_;
   std::unique_ptr<ShapeSampler> sampler_;
-  std::vector<ir::Guard> claims_;             // about data; the sampler does not draw data
+  std::vector<ir::Guard> claims_;        // about data; the sampler does not draw data
+  std::map<uint32_t, sym::Expr> named_;  // what torch calls by a symbol of its own, by our rule
   std::map<uint32_t, uint32_t> state_bases_;  // base -> state
   std::map<std::string, TensorId> weight_by_target_;
   std::map<std::string, uint32_t> input_by_path_;

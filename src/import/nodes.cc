@@ -133,7 +133,14 @@ Status Importer::CheckTargets(const pt2::Graph& graph) {
 
 template <typename T>
 Result<Expr> Importer::ToExpr(const pt2::SymValue<T>& value) {
-  if (value.is_expr()) return sym::ParseSrepr(table(), value.expr);
+  if (value.is_expr()) {
+    LS_ASSIGN_OR_RETURN(Expr e, sym::ParseSrepr(table(), value.expr));
+    if (named_.empty()) return e;
+    return table().Substitute(e, [&](uint32_t symbol) -> std::optional<Expr> {
+      const auto it = named_.find(symbol);
+      return it == named_.end() ? std::nullopt : std::optional(it->second);
+    });
+  }
   if constexpr (std::is_same_v<T, double>)
     return table().Float(value.value);
   else
@@ -422,6 +429,21 @@ Status Importer::ImportWrapper(Env& env, const pt2::Node& node, const WrapperOp&
   return {};
 }
 
+// Where torch cannot tell the size of a view it makes a symbol of it (u1 of `x[n.item():]`), which no node gives a
+// value: it is another name of what our rule says.
+void Importer::NameSizes(const ir::Dims& ours, ir::Dims& exported) {
+  if (ours.size() != exported.size()) return;
+  for (size_t i = 0; i < ours.size(); ++i) {
+    if (ours[i] == exported[i] || !exported[i].is_symbol()) continue;
+    const uint32_t symbol = exported[i].symbol();
+    const auto gives = [&](const ir::Node& node) {
+      return node.op->gives_symbol && node.Int("symbol") == symbol;
+    };
+    if (table().symbols()[symbol].stage < 2 || std::ranges::any_of(graph_->nodes, gives)) continue;
+    named_[symbol] = exported[i] = ours[i];
+  }
+}
+
 Status Importer::CheckType(const Env& env, const std::string& name, ir::ValueId value) {
   const pt2::TensorMeta* meta = env.graph.FindTensor(name);
   if (meta == nullptr) return {};
@@ -430,6 +452,7 @@ Status Importer::CheckType(const Env& env, const std::string& name, ir::ValueId 
   if (ours.dtype != exported.dtype)
     return Internal("`{}` is {} by our rule, {} in the export", name, Name(ours.dtype),
                     Name(exported.dtype));
+  NameSizes(ours.dims, exported.dims);
   if (std::string difference = sampler_->FirstDifference(ours.dims, exported.dims);
       !difference.empty())
     return Internal("`{}`: {}", name, difference);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <random>
-#include <set>
 
 #include "import/importer.h"
 #include "import/pt2/json.h"
@@ -77,26 +76,6 @@ Status ApplyExpressionRanges(const pt2::Program& program,
   return {};
 }
 
-// The symbols of the sizes and scalars of a graph. A range may be left over from one that nothing is made of, such as
-// the storage offset of `x[:, i]` at a 0-d `i`: no input and no node would give it a value.
-void CollectSymbols(const pt2::Graph& graph, std::set<std::string, std::less<>>& names) {
-  const auto collect = [&](std::string_view srepr) {
-    constexpr std::string_view kCall = "Symbol('";
-    for (size_t at = srepr.find(kCall); at != srepr.npos; at = srepr.find(kCall, at)) {
-      at += kCall.size();
-      names.emplace(srepr.substr(at, srepr.find('\'', at) - at));
-    }
-  };
-  for (const auto& [name, meta] : graph.tensor_values)
-    for (const pt2::SymInt& size : meta.sizes) collect(size.expr);
-  for (const auto& [name, value] : graph.sym_int_values) collect(value.expr);
-  for (const auto& [name, value] : graph.sym_float_values) collect(value.expr);
-  for (const auto& [name, value] : graph.sym_bool_values) collect(value.expr);
-  for (const pt2::Node& node : graph.nodes)
-    for (const pt2::NamedArg& input : node.inputs)
-      if (const auto* inner = input.arg.As<pt2::GraphArg>()) CollectSymbols(*inner->graph, names);
-}
-
 // A symbol that item() gives is known at run, not at bind.
 void MarkHostValues(const pt2::Graph& graph, std::map<std::string, Declaration>& symbols) {
   for (const pt2::Node& node : graph.nodes) {
@@ -133,10 +112,11 @@ Status DeclareSymbols(const pt2::Pt2Archive& archive, const ImportOptions& optio
                       sym::Table& table) {
   const pt2::Program& program = archive.program();
   std::map<std::string, Declaration> symbols;
-  std::set<std::string, std::less<>> used;
-  CollectSymbols(program.graph, used);
   for (const auto& [key, range] : program.range_constraints) {
-    if (!used.contains(key)) continue;  // or an expression: below
+    const bool is_name =
+        key.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") ==
+        std::string::npos;
+    if (!is_name) continue;
     Declaration d;
     if (range.lo) d.lo = *range.lo;
     // Unbacked maxima of 2^63-2 and the like mean "none".

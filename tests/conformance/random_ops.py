@@ -490,8 +490,8 @@ def kept(d):
     return d.one(
         f"{s}[{before}:{size}].copy_({b})",
         f"{s}[{before}1 : {size} + 1].add_({b})",
-        f"{s}.index_copy_({axis}, torch.arange({size}), {b})",
-        f"{s}.index_copy_({axis}, {index}, {b}.narrow({axis}, 0, 1))",
+        f"{s}.index_copy_({axis}, torch.arange({size}), {b}.clone())",
+        f"{s}.index_copy_({axis}, {index}, {b}.narrow({axis}, 0, 1).clone())",
         f"{s}.index_put_([{index}], {b}[:1])",
         f"{s}.scatter_({axis}, {d.places(s, axis)}, 1)",
         f"{s}.copy_(torch.roll({s}, -1, {axis}))",

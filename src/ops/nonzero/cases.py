@@ -107,6 +107,16 @@ class At(nn.Module):
         return x[:, i] + 1, x[:, n], x[:, n - 6]
 
 
+class From(nn.Module):
+    """Where a slice begins and ends is data; torch makes a symbol of its size."""
+
+    def forward(self, x, n):
+        i = (n.sum() % 4).item()
+        tail, head = x[i:] * 2, x[:i]
+        rest = torch.nonzero(x[:, 0])[n[0].item() :]
+        return tail, head, torch.cat((tail, head)), tail.sum(0), tail.reshape(-1), rest
+
+
 SIZES = over(S=[64, 17, 2, 1, 0])
 
 
@@ -170,6 +180,20 @@ CASES = [
         {"x": f32("S"), "n": i64("T")},
         {"S": (0, 64), "T": (0, 32)},
         over(S=[64, 5, 0], T=[32, 1]),
+    ),
+    *variants(
+        Case(
+            "born_slice",
+            From,
+            {"x": f32("S", 6), "n": i64(3, low=-2, high=5)},
+            {"S": (1, 64)},
+            over(S=[64, 3, 1]),
+            lambda point, rng: [
+                {"x": torch.randn(point["S"], 6, generator=rng), "n": torch.tensor([a, b, 0])}
+                for a, b in ((0, 0), (-1, 2), (2, 5), (5, 1), (-7, 9))
+            ],
+        ),
+        decompose=RAW_AND_DECOMPOSED,
     ),
     *variants(
         Case(
