@@ -104,6 +104,8 @@ TEST_F(ExprTest, RelationsAreNormalised) {
   ExpectSame(Lt(s, k(5000)), k(1));
   ExpectSame(Not(Le(s, r)), Lt(r, s));
   ExpectSame(Eq(Eq(s, r), k(0)), Ne(s, r));
+  ExpectSame(Eq(2 * Eq(s, r), k(0)), Ne(s, r));
+  ExpectSame(Ne(3 - 3 * Le(s, r), k(0)), Lt(r, s));
   ExpectSame(And(k(1), Le(s, r)), Le(s, r));
   ExpectSame(Or(Le(s, r), k(1)), k(1));
   ExpectSame(Select(Le(s, k(5000)), r, z), r);

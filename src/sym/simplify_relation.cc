@@ -46,6 +46,14 @@ bool Negate(std::vector<Term>& terms) {
   return true;
 }
 
+// == 0, == 1 and so on of a truth value is that value or its opposite.
+Expr CompareTruth(Kind kind, Expr a, Expr b) {
+  if (a.is_int()) std::swap(a, b);
+  if (!EqualityKind(kind) || !IsBoolean(a) || a.is_int() || !b.is_int()) return {};
+  if (b.is_int(0) || b.is_int(1)) return b.is_int(1) == (kind == Kind::kEq) ? a : Not(a);
+  return a.table().Int(kind == Kind::kNe);
+}
+
 // Rebuilds `terms <relation> 0` with readable sides.
 Expr Rebuild(Table& table, Kind kind, std::vector<Term> terms) {
   // == and != have no direction: the first term is the left one.
@@ -72,15 +80,8 @@ Expr Rebuild(Table& table, Kind kind, std::vector<Term> terms) {
   else
     right.push_back({-constant, {}});
   const Expr args[] = {SumOf(table, left), SumOf(table, right)};
+  if (Expr e = CompareTruth(kind, args[0], args[1])) return e;  // 2 * (a == b) == 0
   return table.impl().Intern(kind, args);
-}
-
-// == 0, == 1 and so on of a truth value is that value or its opposite.
-Expr CompareTruth(Kind kind, Expr a, Expr b) {
-  if (a.is_int()) std::swap(a, b);
-  if (!EqualityKind(kind) || !IsBoolean(a) || a.is_int() || !b.is_int()) return {};
-  if (b.is_int(0) || b.is_int(1)) return b.is_int(1) == (kind == Kind::kEq) ? a : Not(a);
-  return a.table().Int(kind == Kind::kNe);
 }
 
 Expr MakeFloatRelation(Table& table, Kind kind, Expr a, Expr b) {
