@@ -82,23 +82,26 @@ constexpr std::pair<std::string_view, std::string_view> kSameOps[] = {
     {"subtract", "sub"},
 };
 
-// Forms of the second names; their targets are owned here.
+struct SecondForms {
+  std::deque<std::string> targets;  // what the forms' own point at
+  std::vector<AtenForm> forms;
+};
+
 const std::vector<AtenForm>& SecondNames(const std::vector<const AtenForm*>& forms) {
-  static const auto* const second_names = [&] {
-    auto* targets = new std::deque<std::string>();
-    auto* made = new std::vector<AtenForm>();
+  static const SecondForms* const second_names = [&] {
+    auto* made = new SecondForms();
     for (const AtenForm* form : forms) {
       const std::string_view target = form->target;
       const size_t begin = target.find('.') + 1, end = target.find('.', begin);
-      for (const auto& [second, first] : kSameOps)
-        if (target.substr(begin, end - begin) == first)
-          made->push_back(
-              {targets->emplace_back(fmt::format("aten.{}{}", second, target.substr(end))).c_str(),
-               form->build, form->aliases});
+      for (const auto& [second, first] : kSameOps) {
+        if (target.substr(begin, end - begin) != first) continue;
+        made->targets.push_back(fmt::format("aten.{}{}", second, target.substr(end)));
+        made->forms.push_back({made->targets.back().c_str(), form->build, form->aliases});
+      }
     }
     return made;
   }();
-  return *second_names;
+  return second_names->forms;
 }
 
 }  // namespace
